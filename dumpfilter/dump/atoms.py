@@ -306,7 +306,7 @@ class Weighed(NamedTuple):
 @inlined
 def _list(lists, n, subject, tail):
     """Add a list of subjects (numbers of tables and statements) to ``lists``: ``subject``, followed by the subjects of
-    list number ``tail``. Return the new list's number, and the new number of lists.
+    the list with index ``tail``. Return the new list's index in ``lists``, and the new number of lists.
 
     ``n`` is the number of lists before the call. If ``tail`` is EVER (the list that every filter sends), nothing is
     added, and EVER and ``n`` are returned.
@@ -325,11 +325,16 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Return the number of a list of the tables whose rows events precede event number ``event`` in its statement, and
-    the new number of lists.
+    """Add a list of tables to ``lists``: the tables whose rows events precede event number ``event`` in its statement.
+    Return the index of the list in ``lists``, and the new number of lists.
 
-    If the statement may have begun before ``first``, the transaction's first event in the segment, the list ends with
-    BEFORE. BEFORE stands for rows events before the segment. ``n`` is the number of lists before the call.
+    A filter that sends any table of the list has sent rows of the statement. The caller needs this for dummy rows (a
+    rows event without a table, which only ends a statement), and at the segment's end. If the statement may have begun
+    before ``first``, the transaction's first event in the segment (a part of a binlog file), the list ends with BEFORE.
+    BEFORE stands for rows events before the segment.
+
+    ``roles`` and ``subjects`` have each event's role and the number of its table. ``n`` is the number of lists before
+    the call.
     """
     found = np.int64(NEVER)
     i = event - 1
@@ -453,10 +458,12 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subject(stamp, words, filters, n_filters, subject, call):
-    """Fill the 64-bit words W_SEND, W_UNDECIDED and W_HIT of a subject (table or statement). Bit j comes from the flags
-    of filter j.
+    """Fill the row ``subject`` of ``words`` with three 64-bit words about a table or statement. Bit j of the words says
+    whether filter j sends its events (W_SEND), is undecided about them (W_UNDECIDED), or counts a rule use (W_HIT).
 
-    ``stamp`` gets ``call``, the number of the present call, as a note that the words are filled.
+    The bits come from the filters' flags, whose memory addresses are in the first ``n_filters`` rows of ``filters``.
+    ``stamp[subject]`` gets ``call``, the number of the present call of :func:`weigh`, as a note that the words are
+    filled.
     """
     stamp[subject] = call
     send = _NONE
@@ -478,9 +485,12 @@ def _fill_subject(stamp, words, filters, n_filters, subject, call):
 
 @inlined
 def _word(w, filters, n_filters, subject, call):
-    """Return a 64-bit word that names the filters that send the events of ``subject``, one bit for each filter.
+    """Return a 64-bit word that names the filters that send the events of ``subject`` (the number of a table or
+    statement), one bit for each filter.
 
-    A negative ``subject`` means rows without a table map. The words of a subject are filled on first use in a call.
+    A negative ``subject`` means rows without a table map. ``w`` holds the words. A subject's words are filled on first
+    use in a call of :func:`weigh`, which has the number ``call``. ``filters`` has ``n_filters`` rows, each with the
+    address of a filter's flags.
     """
     found = w.call[UNMAPPED_SENT]
     if subject >= 0:
@@ -492,11 +502,13 @@ def _word(w, filters, n_filters, subject, call):
 
 @inlined
 def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept):
-    """Fill the words of a transaction's atoms from index ``n`` up to, but without, ``end``. Return a 64-bit word that
-    names the filters that send any of the atoms, or sent an earlier event of the transaction.
+    """Find out which filters send each of a transaction's atoms (runs of events that a filter sends or drops together).
+    Fill the words of the atoms from index ``n`` up to, but without, ``end`` (rows of ``w.atom``). Return a 64-bit word
+    that names the filters that send any of the atoms, or sent an earlier event of the transaction.
 
-    The transaction's lists of subjects end before ``lists_end``. ``sends_all`` names the filters that send all events,
-    and ``kept`` the filters that sent an earlier event of the transaction. Each filter is one bit.
+    The transaction's lists of subjects (tables and statements) end before the index ``lists_end``. ``sends_all`` names
+    the filters that send all events, and ``kept`` the filters that sent an earlier event of the transaction. Each
+    filter is one bit. ``filters`` has ``n_filters`` rows, and ``call`` is the number of the call of :func:`weigh`.
     """
     for k in range(ROOTS, lists_end):
         w.list_word[k] = (
@@ -525,8 +537,8 @@ def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept
 
 @inlined
 def _fetch_events(c, first, stop):
-    """Prefetch the columns of a transaction's events into the processor's cache. Each cache line holds eight
-    offsets.
+    """Prefetch the columns of a transaction's events into the processor's cache. The events have the numbers from
+    ``first`` up to, but without, ``stop`` in the segment's columns ``c``. Each cache line holds eight offsets.
     """
     for event in range(first, min(stop, first + _EVENTS_AHEAD), 8):
         prefetch(c.offset, event)
@@ -537,12 +549,14 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
-    """Fill the four 64-bit words (T_BUSY, T_WHOLE, T_PART, T_HITS) of each transaction from number ``low`` on. Return
-    the number of transactions that some filter may send in part.
+    """Find out which filters send each transaction from number ``low`` on, whole or in part. Fill the transactions'
+    four 64-bit words (T_BUSY, T_WHOLE, T_PART, T_HITS) in ``w.transaction``. Return the number of transactions that
+    some filter may send in part.
 
     The tables and statements of a transaction decide about the transaction as a whole. T_PART names the filters for
-    which they do not suffice, so that the transaction's atoms (runs of events) must be decided. ``live`` names the
-    filters of the call, and ``off`` the filters without rules. Each filter is one bit.
+    which they do not suffice, so that the transaction's atoms (runs of events) must be decided. ``c`` are the columns
+    of the segment (a part of a binlog file). ``live`` names the filters of the call, and ``off`` the filters without
+    rules. Each filter is one bit. ``call`` is the number of the call of :func:`weigh`.
     """
     n_txn = c.txn_subject.size
     n = 0

@@ -56,14 +56,15 @@ def withhold(
     inside: bool = False,
 ) -> tuple[Columns, list[int]]:
     """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
-    imposed filter (set by the master's operator for a slave) does not clearly allow.
+    imposed filter (set by the master's operator for a slave) does not clearly allow. Examples are events of unknown
+    types, and statement texts that name a table that the imposed filter drops.
 
-    They get the role WITHHELD or HIDDEN, and their transactions become MIXED, so that each event is decided for itself.
-    Also return the byte offsets in the file of the events that no filter could decide, without those that the compiled
-    decision counts.
+    A marked event gets the role WITHHELD (dropped with the context events before it) or HIDDEN (dropped alone). Its
+    transaction becomes MIXED, so that each event is decided for itself.
 
-    Examples are events of unknown types, and statement texts that name a table that the imposed filter drops. Raises
-    UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump at such an event.
+    Also return the byte offsets in the file of events that no filter could decide, which the caller adds to the chunks'
+    counts. Events that the compiled decision counts when it sends them are left out. Raises UndecidedEvent, with the
+    number of the transaction, if an imposed filter stops the dump at such an event.
 
     Parameters:
         flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.
@@ -87,11 +88,12 @@ def withhold(
 
 
 class _Seen:
-    """The search of one segment for events that an imposed filter must withhold (a filter that the master's operator
-    sets).
+    """The search of one segment (a part of a binlog file) for events that an imposed filter must withhold. The master's
+    operator sets such a filter for a slave.
 
-    ``role`` is a copy of the events' roles, which the methods change to WITHHELD or HIDDEN. ``undecided`` collects the
-    file offsets of events that no filter could decide.
+    ``role`` is a copy of the events' roles. The methods change a role to WITHHELD (the event is dropped with the
+    context events before it) or HIDDEN (the event is dropped alone). ``undecided`` collects the file offsets of events
+    that no filter could decide.
     """
 
     def __init__(
@@ -124,10 +126,11 @@ class _Seen:
         self._wanted[: self._carried] = False
 
     def find_statements(self) -> None:
-        """Find the statements of the segment that the filter, which the master imposes on the slave, cannot decide.
+        """Find the statements of the segment that the imposed filters (set by the master's operator for the slave)
+        cannot decide.
 
-        The events before which the dump must stop go to the list of stops. Undecided statements that are dropped are
-        counted.
+        Note the statements before which an imposed filter stops the dump; :meth:`raise_first` raises the error. Count
+        undecided statements that are dropped in ``undecided``. The compiled decision counts those that are sent.
         """
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
         bits = self._array[self._subject[found]]
@@ -137,8 +140,12 @@ class _Seen:
             self._count(event)
 
     def find_unknown(self) -> None:
-        """Find the events that no filter can decide: rows without a table map, and events of an unknown type. Withhold
-        events of an unknown type, and note where the dump must stop, as ``on_undecided`` of the imposed filters says.
+        """Find the events that no filter can decide: rows without a table map, events of an unknown type, and
+        unreadable events.
+
+        The setting ``on_undecided`` of the imposed filters (set by the master's operator) says whether such events are
+        sent, dropped, or stop the dump. Unless they are sent, mark unknown and unreadable events as WITHHELD, and note
+        where the dump must stop. XA COMMIT and XA ROLLBACK stay, and incidents too if undecided events are dropped.
         """
         on_undecided = self.flags.on_undecided
         if on_undecided is OnUndecided.SEND:
@@ -162,7 +169,8 @@ class _Seen:
                     self._stops.append(event)
 
     def find_texts(self) -> None:
-        """Mark as HIDDEN the texts of row-based statements (Rows_query, Annotate_rows) that must not be sent.
+        """Mark as HIDDEN (dropped alone) the texts of row-based statements that may name a table which an imposed
+        filter drops. The texts are in Rows_query and Annotate_rows events.
 
         A text whose statement continues in the next segment stays, unless the statement already has a forbidden table
         map.
@@ -172,14 +180,17 @@ class _Seen:
                 self._replace(event, R.HIDDEN)
 
     def find_blocks(self) -> None:
-        """Mark as HIDDEN the blocks of LOAD DATA that no Execute_load_query follows."""
+        """Mark as HIDDEN (dropped alone) the blocks of LOAD DATA that no Execute_load_query follows, since their table
+        is unknown.
+        """
         for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
             if self._is_alone(stop):
                 self._replace(event, R.HIDDEN)
 
     def _allows(self, text: bytes, event: int, stop: int) -> bool:
         """Tell whether ``text``, the text of a row-based statement in event number ``event``, may be sent. ``stop`` is
-        the number of the statement's first rows event.
+        the number of the statement's first rows event. If the rows lie in the next segment, ``stop`` is the number of
+        events in the segment, and only the table maps decide.
         """
         maps = self._subject[event:stop][self._kind[event:stop] == R.TABLE_MAP].tolist()
         tables = [table for table in map(self.flags.subject, maps) if isinstance(table, TableSubject)]
@@ -188,10 +199,12 @@ class _Seen:
         return allows_text(text, tables, self.flags.boundary, self._segment.format_description.family)
 
     def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the context events with a type in ``types``, each with the number of the next event whose role is not
-        in ``between``.
+        """Return the context events (events that belong to the statement after them) with an event type in ``types``.
+        Each is paired with the number of the next event whose role is not in ``between``, which is an event of the
+        statement itself.
 
-        The pairs are (event number, next event number). Events of transactions that are dropped anyway are left out.
+        The pairs are (event number, next event number). Without a next event the second number is the number of events.
+        Events of transactions that are dropped anyway are left out.
         """
         held = np.isin(self._type, types) & self._sent & (self._kind == R.CONTEXT)
         events = np.flatnonzero(held)
@@ -199,8 +212,9 @@ class _Seen:
         return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
 
     def _is_alone(self, event: int) -> bool:
-        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. They must if no
-        Execute_load_query follows and the imposed filters drop undecided events.
+        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. They must if ``event`` is no
+        Execute_load_query, and the imposed filters (set by the master's operator) drop undecided events. A withheld
+        event takes the blocks along anyway.
 
         If the imposed filters stop at undecided events, note that the dump must stop there.
         """
@@ -303,8 +317,10 @@ def _allows(
 
 
 def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
-    """Return the session's current database (default database), derived from the statement's table maps. None when the
-    table maps do not prove it.
+    """Return the session's current database (default database), to which table names without a database belong. It is
+    the database in the table maps of the tables that the statement writes and names without a database.
+
+    Return None if the table maps do not prove one database.
     """
     wanted = {name.table.casefold() for name in named.written if name.database is None}
     found = {table.database for table in tables if table.table.casefold() in wanted}

@@ -70,7 +70,8 @@ class Gaps:
 
     def not_before(self, offset: int) -> Gaps:
         """Return a copy in which every gap before byte ``offset`` of the message's events is moved to this byte. A gap
-        stands for consecutive transactions that the master dropped.
+        stands for consecutive transactions that the master dropped. The caller leaves out the first ``offset`` bytes,
+        because the slave has kept them, but the slave has received no gap among them.
         """
         return self._with(K.G_OFFSET, np.maximum(self.row[:, K.G_OFFSET], offset)) if offset else self
 
@@ -274,7 +275,9 @@ def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.N
 
 
 class Window(NamedTuple):
-    """Consecutive bytes of a binlog file that are in memory already."""
+    """Consecutive bytes of a binlog file that are in memory already. A caller then need not read these bytes from the
+    file.
+    """
 
     data: npt.NDArray[np.uint8]
     offset: int

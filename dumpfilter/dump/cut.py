@@ -180,7 +180,9 @@ def _list_run(g, n, gtids, source, first, last):
     """Append a run of consecutive GTIDs to ``g.run``, or extend the last run if the new one follows it. Return the
     number of runs.
 
-    ``n`` is the number of runs, and ``gtids`` the number of GTIDs, before the call.
+    ``source`` is the number of the run's GTID source (a server UUID, or a MariaDB domain and server). ``first`` and
+    ``last`` are its transaction numbers. ``n`` is the number of runs, and ``gtids`` the number of GTIDs, before the
+    call.
     """
     if n and g.run[n - 1, RUN_SOURCE] == source and g.run[n - 1, RUN_LAST] + 1 == first:
         g.run[n - 1, RUN_LAST] = last
@@ -195,8 +197,11 @@ def _list_run(g, n, gtids, source, first, last):
 
 @inner
 def _list_transactions(c, low, g):
-    """List the GTIDs of the transactions from number ``low`` on in the arrays ``g`` (:class:`Transactions`). The
-    transactions that Gap events of a relay log name count, too.
+    """Write the GTIDs of the transactions from number ``low`` on to the arrays ``g`` (:class:`Transactions`), from
+    which each chunk gets its GTIDs.
+
+    ``c`` are the columns of the segment (a part of a binlog file). The GTIDs that a Gap event of a relay log names,
+    those of transactions that an earlier master dropped, are written too.
     """
     told = c.dropped
     k = np.int64(0)
@@ -229,6 +234,9 @@ def _list_transactions(c, low, g):
 def _add_runs(g, first, until, run, at):
     """Write the GTIDs of the transactions from number ``first`` up to, but without, ``until`` as rows of ``run`` from
     index ``at`` on. Return the index after the last row.
+
+    A row is a run of consecutive GTIDs of one source, with the columns ``RUN_...``. ``g`` has the GTIDs of all
+    transactions.
     """
     gtid = g.row[first, T_GTID]
     stop = g.row[until, T_GTID]
@@ -248,7 +256,7 @@ def _add_runs(g, first, until, run, at):
 @inlined
 def _start(c, t):
     """Return the byte offset in the file at which transaction number ``t`` begins, or the segment's end for the number
-    after the last transaction.
+    after the last transaction. ``c`` are the columns of the segment (a part of the file).
     """
     event = c.txn_event[t]
     return c.offset[event] if event < c.offset.size else np.int64(c.end)
@@ -256,11 +264,11 @@ def _start(c, t):
 
 @inlined
 def _add_gap(done, j, k, offset, end, first):
-    """Append a gap (a run of dropped transactions) to chunk ``k``, with the rule uses that were counted for filter
-    ``j`` since the last gap.
+    """Append a gap (a run of dropped transactions) to chunk ``k`` (a message to a slave) in the arrays ``done``. The
+    gap gets the rule uses that were counted for filter ``j`` since the last gap.
 
-    ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the
-    dropped transactions. ``first`` is the number of the first dropped transaction.
+    ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the dropped
+    transactions. ``first`` is the number of the first dropped transaction.
     """
     head, before, state = done.chunk[k], done.chunk[k - 1], done.filters[j]
     if state[D_KINDS]:
@@ -309,7 +317,12 @@ def _begin_chunk(done, k):
 
 @inlined
 def _send(done, k, offset, size, patch, events):
-    """Add a byte range of the file to chunk ``k``, or extend the chunk's last byte range if the two are neighbours."""
+    """Add a byte range of the file to chunk ``k`` (a message to a slave) in the arrays ``done``. Extend the chunk's
+    last byte range instead if the two are neighbours.
+
+    The range has ``size`` bytes from the file offset ``offset`` on, with ``events`` events. ``patch`` says how the
+    master changes the bytes (AS_IT_IS, ADD_STATEMENT_END or REPLACED).
+    """
     head = done.chunk[k]
     n = head[H_RANGES]
     head[H_BYTES_SENT] += size
@@ -330,12 +343,15 @@ def _send(done, k, offset, size, patch, events):
 
 @inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
-    """Fill the row of chunk ``k`` of filter ``j``, and begin the next chunk. Return the next chunk's number.
+    """Fill the row of chunk ``k`` (a message to a slave) of filter ``j``, and begin the next chunk. Return the next
+    chunk's number.
 
-    The chunk ends before event number ``event``, at file offset ``end``. It may end inside a transaction, ``until``,
-    whose begin is then the point from which a broken stream can resume. ``resume_bytes`` are the bytes that the chunk
-    sends before this point. ``gap`` is the first of the dropped transactions that no gap of the chunk covers yet, or
-    -1. They end before transaction ``until``.
+    The chunk ends before event number ``event``, at file offset ``end``. ``until`` is the number of the first
+    transaction that does not end in the chunk. If any transaction ends in the chunk, the begin of ``until`` is the
+    point from which a broken stream can resume. ``resume_bytes`` are the bytes that the chunk sends before this point.
+
+    ``gap`` is the number of the first dropped transaction that no gap (run of dropped transactions) of the chunk covers
+    yet, or -1. The dropped transactions from ``gap`` on end before ``until``.
     """
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
@@ -366,10 +382,11 @@ def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
 @inlined
 def _count_hits(roles, subjects, first, stop, flags, rules, state):
     """Count the rule uses (hits) of the dropped table maps and statements among the events from ``first`` up to, but
-    without, ``stop``.
+    without, ``stop``. Add the counts to ``state``, the filter's row of results, by kind of rule.
 
-    ``flags`` are the filter's decisions by subject. ``rules`` is the memory address of the rules that each subject
-    matches. The counts are added to ``state``, by kind of rule.
+    ``roles`` and ``subjects`` have each event's role and the number of its table or statement. ``flags`` are the
+    filter's decisions by this number. ``rules`` is the memory address of an array with the kinds of rule that each
+    table or statement matches, MOST_HITS bytes for each.
     """
     for i in range(first, stop):
         role = roles[i] & ~R.ENDS
@@ -389,8 +406,8 @@ def _count_hits(roles, subjects, first, stop, flags, rules, state):
 
 @inlined
 def _take_hits(hits, t, h, state):
-    """Add the rule uses (hits) of transaction ``t`` in ``hits`` to ``state``. Return the index of the first row of a
-    later transaction.
+    """Add the rule uses (hits) of transaction number ``t`` in ``hits`` to ``state``, the filter's row of results.
+    Return the index of the first row of ``hits`` that belongs to a later transaction.
 
     ``hits`` has the rule uses that are known before the segment is decided, in the order of the transactions. ``h`` is
     the index of its next unread row.
@@ -410,11 +427,12 @@ def _has(word, shift):
 
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
-    """Tell whether an atom (a run of events) of an open transaction must be carried, because events of the next
+    """Tell whether an atom (a run of events) of an open transaction must be carried (wait), because events of the next
     segment decide about it.
 
-    ``is_kept`` says whether an event of the transaction was sent. ``shift`` is the number of the filter's bit in the
-    words of ``w``, and ``flags`` are its decisions by subject.
+    ``atom`` is the atom's index in ``w``, which has a 64-bit word for each atom with one bit for each filter. ``shift``
+    is the number of the filter's bit. ``is_kept`` says whether an event of the transaction was sent. ``flags`` are the
+    filter's decisions by the number of the table or statement.
     """
     one_of = w.atoms[atom, A.A_LIST]
     if _has(w.atom[atom, A.ATOM_SENT], shift):
@@ -431,10 +449,15 @@ def _is_carried(w, atom, is_kept, flags, shift):
 
 @inlined
 def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
-    """Add to the chunks of filter ``j`` the atoms (runs of events) of transaction ``t`` that the filter sends.
+    """Add to the chunks (messages to a slave) of filter ``j`` the atoms (runs of events) of transaction ``t`` that the
+    filter sends. Begin a new chunk whenever one is full.
 
-    Return three numbers: the first transaction of the gap that is open afterwards (or -1), the bytes that the current
-    chunk sends before the transaction, and the current chunk.
+    ``k`` is the current chunk. ``is_kept`` says whether an event of the transaction was sent before. ``gap`` is the
+    number of the first transaction of the open gap (run of dropped transactions), or -1. The other parameters are those
+    of :func:`cut`, with ``flags``, the filter's decisions.
+
+    Return three numbers: ``gap`` as it is afterwards, the bytes that the current chunk sends before the transaction,
+    and the current chunk.
     """
     shift = np.uint64(j)
     before = done.chunk[k, H_BYTES_SENT]
@@ -479,8 +502,11 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
 
 @inlined
 def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
-    """Count in ``state`` the rule uses of the events of transaction ``t`` that a filter drops. The filter sends a part
-    of the transaction.
+    """Count in ``state``, the filter's row of results, the rule uses of the events of transaction ``t`` that a filter
+    drops. The filter sends a part of the transaction.
+
+    ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags`` and ``rules`` are its decisions and
+    matched rules. ``is_kept`` says whether an event of the transaction was sent before the segment.
     """
     is_open = c.is_open and t == c.txn_subject.size - 1
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
@@ -491,8 +517,11 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
 
 @inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
-    """Write the events of open transaction ``t`` that wait for events of the next segment to ``carry``, from index
-    ``at`` on. Return the index after the last one.
+    """Write the events of the open transaction ``t`` that wait for events of the next segment to ``carry``, as rows
+    from index ``at`` on. Return the index after the last one.
+
+    ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags`` are its decisions. ``is_kept`` says
+    whether an event of the transaction was sent.
     """
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):
@@ -523,10 +552,12 @@ def _list_busy(words, first, shift, busy):
 
 @inlined
 def _leave_out(c, head, first, until):
-    """Subtract the transactions that the slave already has from what a chunk counts as read.
+    """Subtract the transactions that the slave already has from the counts of what a chunk has read. ``head`` is the
+    chunk's row.
 
     Only transactions with numbers from ``first`` up to, but without, ``until`` are subtracted. The slave counted them
-    in an earlier dump, so that they are neither read nor dropped in this one.
+    in an earlier dump, so that they are neither read nor dropped in this one. ``c`` are the segment's columns, and
+    ``c.has`` names these transactions.
     """
     for t in range(first, until if c.has.size else first):
         if c.has[t]:

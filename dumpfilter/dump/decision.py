@@ -69,7 +69,8 @@ class Flags(Protocol):
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
         """Return the array of flags, the memory address of its first entry, the array of matched rules, and that
-        array's address.
+        array's address. The compiled code reads the arrays by their addresses, so the caller must keep the arrays
+        alive.
 
         The arrays have an entry for each table or statement, by its number.
         """
@@ -123,8 +124,8 @@ _shared = attrgetter(
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. They suit every filter that
-    leaves out no transaction, and that has no undecided events from before the segment.
+    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. They suit every filter whose
+    slave needs all the segment's transactions, if no event from before the segment waits for a decision.
     """
     hit_role = segment.role
     if segment.xa_ends:
@@ -230,7 +231,9 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
 
 
 def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Decide a segment by each of up to 64 filters, and return the decisions in the order of ``asked``."""
+    """Decide a segment by each of up to 64 filters, and return the decisions in the order of ``asked``. The compiled
+    code uses one bit of a 64-bit word for each filter.
+    """
     # The compiled code has only the addresses of the flags, so these references keep the arrays.
     pinned = [one.flags.addresses() for one in asked]
     filters = np.array(
@@ -303,10 +306,13 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
 def _plan(
     file: str, reported: Reported, written: Sequence[Integers], before: Sequence[int], chunk: Sequence[int]
 ) -> ChunkPlan:
-    """Return the plan of a chunk, whose arrays are views of ``written``: the byte ranges, gaps, runs and hits of all
-    chunks of one call.
+    """Return the plan of one chunk (a message to a slave) of the binlog file ``file``. Its arrays are views of
+    ``written``: the byte ranges, gaps (runs of dropped transactions), runs of GTIDs and rule uses of all chunks of one
+    call.
 
     ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :class:`~dumpfilter.dump.cut.Done`.
+    They tell where the chunk's part of each array begins and ends. ``reported`` has the GTIDs of the segment's
+    transactions that the slave lacks.
     """
     ranges, gaps, hits, _, runs = before[K.H_RANGES :]
     ranges_until, gaps_until, hits_until, gap_runs, runs_until = chunk[K.H_RANGES :]

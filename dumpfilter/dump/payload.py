@@ -56,7 +56,9 @@ number of dumps.
 
 @dataclass(frozen=True, slots=True)
 class KeptPayload:
-    """The part of a compressed transaction that one filter sends, with counts."""
+    """The part of a compressed transaction (Transaction_payload event) that one filter sends, with the counts of
+    undecided inner events and of rule uses.
+    """
 
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
@@ -179,8 +181,8 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
 
 
 def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
-    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of the
-    inner events, and ``columns`` are its columns.
+    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of the inner
+    events, ``columns`` are its columns, and ``flags`` the filter's decisions about tables and statements.
     """
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans

@@ -430,8 +430,9 @@ _IF_SENT = {True: Verdict.EXECUTE, False: Verdict.IGNORE}
 
 
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
-    """Return for each event of a decided segment whether the filter sends it for its own sake, bool. An event that is
-    only sent together with other events, such as BEGIN, has False.
+    """Return for each event of a segment (a part of a binlog file) whether the clever filter sends it for its own sake,
+    bool. The clever filter (WL#40) follows renamed tables, and its verdicts already stand in the column ``subject``. An
+    event that is only sent together with other events, such as BEGIN, has False.
     """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]
@@ -501,7 +502,7 @@ SIZE_AT = 9
 
 
 class KeptEvents(NamedTuple):
-    """Consecutive events of one binlog file, with their bytes as a slave would be sent them."""
+    """Consecutive events of one binlog file that pass the filter, with the bytes that a slave would be sent."""
 
     file: str
     fd: FormatDescription

@@ -105,7 +105,8 @@ class Reach:
 
 
 class Exclusion:
-    """The transactions that one slave does not need, so that the dump thread skips them.
+    """The transactions that one slave does not need, so that the dump thread skips them. The slave has them already, or
+    ignores the servers or domains that they come from.
 
     Parameters:
         sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
@@ -129,8 +130,10 @@ class Exclusion:
         """Whether the slave may not need some transactions."""
 
     def of_equal_slaves(self) -> Exclusion:
-        """Return the exclusion of the transactions that slaves with another server id and other GTIDs do not need
-        either.
+        """Return the exclusion that this slave shares with all slaves that ignore the same servers and domains. It
+        includes neither transactions that the slave has already, nor those that it has written itself.
+
+        With this exclusion the slaves can share plans. A slave for which :meth:`overlaps` is true needs its own plan.
         """
         origin = None if self._origin is None else replace(self._origin, own_server_id=0)
         return Exclusion(self._sources, None, origin)
@@ -153,8 +156,10 @@ class Exclusion:
         return columns if self._origin is None else self._without_unwanted(segment, self._origin, columns)
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether some transactions may include one that this slave has already, or has written itself in circular
-        replication. ``reach`` has the GTID ranges and server ids of the transactions.
+        """Tell whether a part of the binlog may contain a transaction that this slave has already, or has written
+        itself in circular replication. Then the slave needs a plan of its own for this part.
+
+        ``reach`` has the GTID ranges and server ids of the part's transactions.
         """
         executed = self._executed
         if self._origin is not None and self._origin.own_server_id in reach.server_ids:
@@ -364,7 +369,13 @@ class DumpThread:
         return fork
 
     def _decides_by_flags(self, segment: Segment) -> bool:
-        """Tell whether the filter's verdicts about tables and statements alone decide a segment."""
+        """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
+        file). Then many threads can be decided together.
+
+        They do not decide alone inside a transaction, or if the segment has compressed transactions or a relay log's
+        artificial Rotate. Nor do they if an earlier filter may decide about an XA COMMIT or XA ROLLBACK, a filter is
+        imposed, or transactions are left out.
+        """
         return self.decides_by_flags and not (
             (segment.payloads and self.flags.is_on)
             or self._relay_rotate == segment.start
@@ -380,7 +391,8 @@ class DumpThread:
             return self._plan_own(segment.before(error.transaction), first)
 
     def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        """Plan a segment with columns that are made for this thread alone. Return the plans of its chunks.
+        """Plan a segment (a part of the binlog file) with columns that are made for this thread alone. Return the plans
+        of its chunks (messages to the slave).
 
         ``first`` is the number of the first transaction to decide.
         """

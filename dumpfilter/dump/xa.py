@@ -117,7 +117,9 @@ def without_unsent_ends(
 
 
 class Earlier(NamedTuple):
-    """The filters that selected the transactions which a slave has from earlier dumps."""
+    """The filters that selected the transactions which a slave has from earlier dumps. They decide whether the slave
+    needs XA COMMIT or XA ROLLBACK for a transaction that was prepared in these dumps.
+    """
 
     filters: tuple[TableFlags, ...]
     """The filters of earlier dumps, of which one selected each transaction before :attr:`position` in :attr:`file`."""
@@ -215,8 +217,12 @@ class XaEnds(NamedTuple):
     def _was_sent(
         self, segment: Segment, txn_subject: Ints, first: int, event: int, holds: int, flags: TableFlags
     ) -> bool:
-        """Tell whether the slave was sent a part of the XA transaction that event number ``event`` prepares. ``holds``
-        is the number of the transaction's tables and statements.
+        """Tell whether the slave was sent a part of the XA transaction that event number ``event`` of ``segment``
+        prepares.
+
+        ``holds`` is the number that stands for all tables and statements of the XA transaction, and ``flags`` are the
+        decisions of the filter in force about such numbers. The slave already has the transactions before number
+        ``first``, and those with SKIP in ``txn_subject``. The filters of earlier dumps decide about them.
         """
         txn = segment.transaction_of(event)
         had, earlier = txn < first or txn_subject[txn] == R.SKIP, self.earlier

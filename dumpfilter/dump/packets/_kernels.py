@@ -60,12 +60,17 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 @kernel
 def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
-    """Write each event as one packet to ``out``. Return the size of the packets and the sequence number after the last
-    packet. Also return the offsets of the first wrong, of the first lonely and of the last event, and the last
-    ``end_log_pos`` (the fields of ``protocol.Framed`` and of its errors).
+    """Write each event to ``out`` as one packet of the client/server protocol, or as several if it is too large for
+    one.
 
-    ``sequence`` is the number of the first packet. ``out`` has room for the packets of any events of this size. Events
-    of the type ``left_out`` get no packet. The loop ends at the first event that is wrong.
+    ``events`` are whole events, one after another. ``sequence`` is the number of the first packet. ``out`` has room for
+    the packets of any events of this size. Events of the type ``left_out`` get no packet. The loop ends at the first
+    event with an impossible length.
+
+    Return six numbers. The first two are the size of the packets in bytes, and the sequence number after the last
+    packet. The next two are offsets in ``events``, or -1 for none. They belong to the first event with an impossible
+    length, and to the first event outside of the transaction of the Gtid event before it (MySQL). The last two are the
+    offset of the last event, and the last ``end_log_pos`` that is not 0.
     """
     source = _U(events.ctypes.data)
     begin = _U(out.ctypes.data)

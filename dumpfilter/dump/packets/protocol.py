@@ -161,7 +161,9 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
 
 
 class Framed(NamedTuple):
-    """The packets of consecutive events, and what they tell a replica about its position."""
+    """The packets of consecutive events, with the numbers that a connection needs to continue after them and to know
+    its replica's position.
+    """
 
     packets: memoryview
     sequence: int

@@ -101,10 +101,11 @@ _SERIALIZATION_VERSION = 1
 
 @functools.cache
 def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
-    """Return the numpy dtype of an array of events of ``size`` bytes each.
+    """Return the numpy dtype of an array of binlog events of ``size`` bytes each, so that one field of many events is
+    written at once.
 
-    ``fields`` gives each field's byte offset in the event and numpy type. A field that does not fit into such an
-    event is left out.
+    ``fields`` gives each field's byte offset in the event and numpy type. A field that does not fit into such an event
+    is left out, because the Gtid events of older servers lack the last fields.
     """
     types = {name: (at, np.dtype(kind)) for name, (at, kind) in fields.items()}
     has = {name: (at, kind) for name, (at, kind) in types.items() if at + kind.itemsize <= size}
@@ -491,7 +492,9 @@ def with_stand_ins(
 
 
 def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
-    """Synthesize the Gtid events of transactions that Gap events name, and read those of transactions in the file."""
+    """Return the Gtid events of the stand-ins (empty transactions) for a MySQL replica, with the offset and length of
+    each. Synthesize those of transactions that Gap events name, and read those of transactions in the file.
+    """
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
     sizes = []
@@ -510,7 +513,9 @@ def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: R
 
 
 def _mariadb_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> _Gtids:
-    """Make new Gtid events of MariaDB."""
+    """Make the Gtid events of the stand-ins (empty transactions) for a MariaDB replica. Return them with the offset and
+    length of each.
+    """
     event, n = _mariadb_gtid(fd.checksum), len(dropped.place)
     header = {"timestamp": (0, "<u4"), "server": (5, "<u4"), "end": (13, "<u4")}
     body = {"number": (HEADER_LENGTH, "<u8"), "domain": (HEADER_LENGTH + 8, "<u4")}

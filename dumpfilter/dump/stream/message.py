@@ -249,14 +249,21 @@ def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
 
 
 class Runs:
-    """GTIDs as runs of consecutive transaction numbers of one source."""
+    """A list of GTIDs as runs of consecutive transaction numbers of one GTID source (a server UUID, or MariaDB's domain
+    and server id).
+    """
 
     def __init__(self) -> None:
         self.rows: list[list[int]] = []
         """The runs: the number of the GTID source, and the first and the last transaction number."""
 
     def add(self, source: int, number: int, since: int = 0) -> None:
-        """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` stay."""
+        """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` in :attr:`rows`
+        are not extended.
+
+        ``source`` is the number of the GTID source (a server UUID, or MariaDB's domain and server id), and ``number``
+        the transaction number.
+        """
         last = self.rows[-1] if len(self.rows) > since else None
         if last is not None and last[0] == source and last[2] + 1 == number:
             last[2] = number
@@ -285,13 +292,20 @@ class GapList:
         """The number of runs of the gaps until now."""
 
     def drop(self, source: int, number: int, end: int, hits: Mapping[int, int]) -> None:
-        """Add a dropped transaction: its GTID, the position after it, and the rule uses of its events."""
+        """Add a dropped transaction. Its GTID is the number ``source`` of a GTID source (a server UUID, or MariaDB's
+        domain and server id) with the transaction number ``number``.
+
+        ``end`` is the binlog position after the transaction. ``hits`` has the number of rule uses of its events, by the
+        index of the kind of rule in ``SLAVE_RULE_KINDS``.
+        """
         self._used.update(hits)
         self._runs.add(source, number, self._told_runs)
         self._end = end
 
     def send(self, size: int, hits: Mapping[int, int]) -> None:
-        """Add a transaction that is sent, whole or in part: its bytes, and the rule uses of its dropped events."""
+        """Add a transaction that is sent, whole or in part. ``size`` is the number of bytes that are sent. ``hits`` has
+        the number of rule uses of its dropped events, by the index of the kind of rule in ``SLAVE_RULE_KINDS``.
+        """
         self._close()
         self._used.update(hits)
         if self._used:
@@ -299,8 +313,8 @@ class GapList:
         self._size += size
 
     def message(self, key_of: Callable[[int], SourceKey]) -> bytes:
-        """Return the serialized gRPC message, which is empty without gaps. ``key_of`` returns the GTID source for a
-        source's number.
+        """Return the serialized gRPC message, which is empty without gaps. ``key_of`` returns the GTID source (a server
+        UUID, or MariaDB's domain and server id) for a source's number.
         """
         self._close()
         gaps, runs = self._gaps, self._runs.rows
@@ -316,13 +330,17 @@ class GapList:
         return message
 
     def _close(self) -> None:
-        """End the gap of the last dropped transactions."""
+        """End the gap of the last dropped transactions, if there is one, because a transaction that is sent or the
+        chunk's end follows.
+        """
         if self._end:
             self._add(self._end)
             self._end = 0
 
     def _add(self, end: int) -> None:
-        """Append a gap. ``end`` is the position after it, or 0 if it moves no position."""
+        """Append a gap (a run of dropped transactions). ``end`` is the binlog position after it. With 0 the gap moves
+        no position, and only has rule uses of events that are dropped inside the next transaction.
+        """
         gaps, runs = self._gaps, len(self._runs.rows)
         gaps.offset.append(self._size)
         gaps.end.append(end and end - self._told_end)
