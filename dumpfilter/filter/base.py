@@ -174,7 +174,7 @@ class ReplicationFilter(abc.ABC):
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules (such as replicate-do-db) that match one Table_map event of a table, or a
-        statement. Each is a hit to count.
+        statement. The caller counts a hit (a use of a rule) for each.
 
         A rule is hit when the filter evaluates the rule and the name matches. MySQL counts hits in the column
         ``replication_applier_filters.COUNTER``. A kind may be in the result more than once.
@@ -230,9 +230,10 @@ class RuleFilter(ReplicationFilter):
 
 
 class FilterAround(ReplicationFilter):
-    """A wrapper around another filter (``inner``), which has the same rules and makes the same decisions.
+    """The base class of filters that wrap another filter (``inner``), and have its rules.
 
-    A subclass overrides some of the decisions.
+    A subclass overrides some methods, for example to decide differently about row events. All other calls go to
+    ``inner``.
     """
 
     def __init__(self, inner: ReplicationFilter) -> None:
@@ -311,7 +312,8 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(FilterAround):
-    """A combination of several filters, which passes an event only if each of the filters passes the event.
+    """A combination of several filters, such as a slave's own filter and the filters that the master's operator set for
+    the slave. An event passes only if each of the filters passes the event.
 
     The first filter is the slave's own. Only the first filter renames databases and counts hits (matches of rules,
     which MySQL shows in COUNTER). Events that another filter drops never reach the slave, so they count no hit.
@@ -361,8 +363,8 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The treatment of an event when a filter that the master's operator set for a slave cannot decide about
-    the event.
+    """The choices for events about which a filter cannot decide, if the master's operator has set this filter for a
+    slave.
     """
 
     STOP = "stop"
@@ -434,7 +436,9 @@ class BoundaryFilter(FilterAround):
 
     def is_undecided(self, subject: Subject) -> bool:
         """Tell whether the filter cannot decide about a statement, for example because its tables are unknown. The
-        setting ``on_undecided`` does not matter. The result for a table is always False.
+        result for a table is always False.
+
+        With ``on_undecided`` DROP, the verdict about such a statement is IGNORE, and the result is still True.
         """
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 

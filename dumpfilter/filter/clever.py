@@ -40,9 +40,9 @@ _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "s
 class CleverFilter:
     """A filter that decides about a renamed table by the table's first name, the name before any RENAME TABLE.
 
-    ``rules`` are the filter that decides. The CleverFilter remembers renamed and created tables, so the caller must
-    pass every statement in the binlog's order. One RENAME TABLE may name replicated and ignored tables. A slave that
-    lacks the ignored tables cannot execute this statement, and the filter calls ``warn`` with a warning.
+    ``rules`` is the filter that decides. The CleverFilter remembers renamed and created tables, so the caller must pass
+    every statement in the binlog's order. One RENAME TABLE may name replicated and ignored tables. A slave that lacks
+    the ignored tables cannot execute this statement, and the filter calls ``warn`` with a warning.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:

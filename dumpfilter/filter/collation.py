@@ -95,7 +95,12 @@ def _bytes_as_characters(text: str) -> str:
 
 
 def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
-    """Return the comparison of MariaDB. Table names compare by weights, and database names by bytes."""
+    """Return the functions by which MariaDB compares names. Table names compare by their characters' weights in the
+    collation ``names``, and database names by bytes.
+
+    With ``is_lower`` (lower_case_table_names is set) the server lower-cases a database's name in an event, but not in a
+    rule.
+    """
     # Filters are pickled, and pickle cannot store a function that is defined inside another one.
     table = functools.partial(_table_key, names)
     unit = functools.partial(_unit_key, names)
@@ -141,7 +146,10 @@ def _translation(names: NameCollation) -> dict[int, str]:
 
 
 def weight(text: str, names: NameCollation = NameCollation.GENERAL_CI) -> str:
-    """Return the weights of a text's characters in a MariaDB collation. Texts of equal weights compare as equal.
+    """Return a text with each character replaced by its weight in a MariaDB collation. Texts with equal results compare
+    as equal.
+
+    A weight is one character, which stands for all characters that the collation treats as equal.
 
     >>> weight("é"), weight("ß"), weight("7")
     ('E', 'S', '7')
@@ -160,7 +168,8 @@ def _alike(names: NameCollation) -> dict[str, list[str]]:
 
 
 def characters_alike(character: str, names: NameRules) -> list[str]:
-    """Return the other characters that MariaDB treats as equal to ``character`` in names of tables.
+    """Return the other characters that MariaDB treats as equal to ``character`` in names of tables. ``names`` has the
+    collation.
 
     >>> characters_alike("e", NameRules("mariadb"))[:3]
     ['E', 'È', 'É']

@@ -137,7 +137,11 @@ its rows).
 
 
 class _Witnesses:
-    """Representative names of databases and tables for the rules of two filters, and the events with these names."""
+    """Representative names of databases and tables for the rules of two filters, and the events with these names.
+
+    A comparison cannot try all possible names. It lets both filters decide about these events, and looks for an event
+    that the first filter passes and the second drops.
+    """
 
     def __init__(self, one: Filter, other: Filter) -> None:
         self._sides = one, other
@@ -172,8 +176,8 @@ class _Witnesses:
         """
 
     def events(self) -> Iterator[_Event]:
-        """Yield events with all combinations of the representative names. Events with the names of one rule come
-        first.
+        """Yield events with all combinations of the representative names, each with a text that describes it. Events
+        with the names of one rule come first.
         """
         for database in ("", *self._databases):
             text = f"statements with the current database {database!r}"
@@ -184,7 +188,9 @@ class _Witnesses:
         yield from self._statements([TableName(*pair) for pair in islice(tables, MOST_EVENTS)])
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
-        """Yield statements on one or two tables, in sessions whose default database both filters pass."""
+        """Yield statements on one or two of the ``tables``, and CREATE DATABASE statements, each with a text that
+        describes it. Both filters pass the sessions' default databases.
+        """
         both = [
             database
             for database in ("", *self._databases)
@@ -203,9 +209,11 @@ class _Witnesses:
                 yield f"CREATE DATABASE {database}", created
 
     def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
-        """Yield lists of one or two tables, so that every combination of the two filters' answers has a list.
+        """Yield lists of one or two of the ``tables``, which a statement with the default database ``current`` may
+        update.
 
-        The first table that matches a rule of a filter decides about a list, so longer lists are not needed.
+        Tables about which both filters give the same answers are represented by one table. The first table that matches
+        a rule of a filter decides about a list, so longer lists are not needed.
         """
         found: dict[object, TableName] = {}
         for table in tables:
@@ -219,7 +227,9 @@ class _Witnesses:
 
 
 def _answer(decision: Decision) -> Verdict | None:
-    """Return the filter's verdict about a single table, or None when no rule matches the table."""
+    """Return the verdict of a decision about a statement on a single table, or None when no rule matches the table. In
+    a longer list, the next table then decides.
+    """
     is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
     return decision.verdict if is_matched else None
 
@@ -240,14 +250,16 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _filled(pattern: str, text: str) -> str:
-    """Return a name that matches a LIKE pattern, with ``text`` in place of each ``%``."""
+    """Return a name that matches a LIKE pattern. ``text`` replaces each ``%``, and its first character (``a`` for an
+    empty text) replaces each ``_``.
+    """
     one = text[:1] or "a"
     return "".join({ANY: one, MANY: text}.get(token, token) for token in wild_tokens(pattern))
 
 
 def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]:
-    """Yield other spellings of a table's name. MariaDB compares them as equal in table rules, but not in database
-    rules.
+    """Yield other spellings of a table's name ``pair`` (database and table), with characters that are equal in
+    MariaDB's collation. MariaDB compares them as equal in table rules, but not in database rules.
     """
     for number in range(_MOST_ALIKE):
         database, table = (
@@ -260,8 +272,8 @@ def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]
 
 
 def _are_apart(patterns: Iterable[str], names: NameRules) -> bool:
-    """Tell whether each of the LIKE patterns is for a database of its own, so that no two of them match a common
-    table.
+    """Tell whether each LIKE pattern (for ``db.table``) names another database, without wildcards in the database's
+    name. Then no two patterns match a common table.
     """
     collation = collation_of(names)
     databases = []

@@ -160,7 +160,9 @@ def _written_if_any(decisions: Iterable[Decision]) -> Decision:
 
 
 class _Expressions:
-    """The DO rules or the IGNORE rules of a filter, with an index of their LIKE patterns."""
+    """The DO rules or the IGNORE rules of a filter, with an index that quickly finds the first rule that matches a
+    table.
+    """
 
     def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:
         self._rules, self._collation = [*rules], collation

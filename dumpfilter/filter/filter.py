@@ -42,7 +42,9 @@ from dumpfilter.index.subjects import Subject, TableSubject
 
 
 class _DatabaseFilter(RuleFilter):
-    """A filter with do-db and ignore-db rules, as the server's class ``Rpl_filter``."""
+    """The common base of :class:`Filter` and :class:`WriteFilter`, which evaluates do-db and ignore-db rules as the
+    server's class ``Rpl_filter`` does.
+    """
 
     _DB_KINDS: ClassVar[tuple[BaseRuleKind, BaseRuleKind]]
     """The kinds of the do-db and ignore-db rules."""
@@ -176,7 +178,9 @@ class Filter(_DatabaseFilter):
         return None, None if number is None else self._wild_ignore_rules[number]
 
     def _passes_table_of(self, database: str) -> bool:
-        """Tell whether the table rules may pass a table of a database, whatever the table's name."""
+        """Tell whether the table rules may pass any table of a database. If not, they drop a DROP TRIGGER in this
+        database, although the statement does not name its table.
+        """
         begin = self._collation.folded(f"{database}.")
         if any(self._collation.folded(rule.value).startswith(begin) for rule in self._of(RuleKind.DO_TABLE)):
             return True

@@ -252,6 +252,8 @@ class TableFlags:
 
 
 def _strictest(filters: Iterable[BoundaryFilter]) -> OnUndecided:
-    """Return the treatment of an event about which none of the filters can decide."""
+    """Return the treatment of an event about which none of the ``filters`` can decide. DROP takes precedence over STOP,
+    and STOP over SEND. Without filters it is SEND.
+    """
     wanted = {one.on_undecided for one in filters}
     return next((fate for fate in (OnUndecided.DROP, OnUndecided.STOP) if fate in wanted), OnUndecided.SEND)

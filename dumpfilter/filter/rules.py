@@ -536,14 +536,14 @@ class WildSet:
         return next((number for number in sorted(candidates) if self._matches(number, text)), None)
 
     def may_match(self, begin: str) -> bool:
-        """Tell whether a LIKE pattern matches some name that begins with ``begin``, which is folded as in
-        :meth:`first`.
+        """Tell whether any of the LIKE patterns matches some name that begins with ``begin``. The characters of
+        ``begin`` are replaced by their comparison keys, as in :meth:`first`.
         """
         return any(_rests(tokens, begin) for tokens in self._patterns)
 
     def matches_all(self, begin: str) -> bool:
-        """Tell whether a LIKE pattern matches all longer names that begin with ``begin``, which is folded as in
-        :meth:`first`.
+        """Tell whether a single LIKE pattern matches all longer names that begin with ``begin``. The characters of
+        ``begin`` are replaced by their comparison keys, as in :meth:`first`.
         """
         rests = (rest for tokens in self._patterns for rest in _rests(tokens, begin))
         return any(rest in ([MANY], [ANY, MANY], [MANY, ANY]) for rest in rests)
@@ -555,7 +555,9 @@ class WildSet:
 
 
 def _rests(tokens: list[str], begin: str) -> list[list[str]]:
-    """Return the rests of a pattern that are left when the tokens before them match the text ``begin``."""
+    """Return the rests of a LIKE pattern that are left when the ``tokens`` before them match the text ``begin``. There
+    may be several, since ``%`` matches texts of any length.
+    """
     rests: list[list[str]] = []
     ends = {0}  # The lengths of the beginnings of ``begin`` that the tokens up to here match.
     for number, token in enumerate(tokens):

@@ -104,7 +104,8 @@ class Resolved:
     """A parsed statement whose names have been looked up: the tables and other objects that it creates, changes or
     removes.
 
-    A name without a database means an object in the session's default database.
+    A name without a database means an object in the session's default database (``default``). ``session`` is the id of
+    the connection that ran the statement (-1: not known).
     """
 
     facts: StatementFacts
@@ -155,8 +156,9 @@ class Code(Generic[C]):
 
 @dataclass(frozen=True)
 class Use(Generic[C]):
-    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and
-    routines.
+    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and routines.
+
+    ``change`` is the change of the table's rows; None if the use only reads or calls the object.
     """
 
     ref: Ref
@@ -606,8 +608,8 @@ class World(Generic[C]):
                 yield from self._need_name(ref)
 
     def _need_parts(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield faults for missing objects that a statement needs besides the objects that it creates or changes.
-        Examples are tables that it reads, accounts of a GRANT, and parent tables of foreign keys.
+        """Yield faults for missing objects that the statement ``one`` needs besides the objects that it creates or
+        changes. Examples are tables that it reads, accounts of a GRANT, and parent tables of foreign keys.
         """
         facts, default, session = one.facts, one.default, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
@@ -754,7 +756,12 @@ class World(Generic[C]):
                 self._objects[key] = Known(has=left, cause=cause if left else None)
 
     def _remove_body(self, ref: Ref, cause: C, *, passes: bool) -> None:
-        """Record that MariaDB removes a package's body together with the package, which ``ref`` may be."""
+        """Record the removal of a package's body if ``ref`` is a package, since MariaDB removes the body together with
+        its package.
+
+        ``cause`` is the caller's identifier of the statement, and ``passes`` says whether the statement passes the
+        filter.
+        """
         if ref.source[0] is Thing.PACKAGE:
             source, replica = ((Thing.PACKAGE_BODY, *key[1:]) for key in ref)
             self._removed(Ref(source, replica), cause, passes=passes, conditional=True)
@@ -775,8 +782,11 @@ class World(Generic[C]):
             self._made_elsewhere(new, cause)
 
     def _follow_code(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Update the source's views, triggers, routines and foreign keys for a statement that creates, drops or
-        renames objects.
+        """Update the source's views, triggers, routines and foreign keys for the statement ``one``, which creates,
+        drops or renames objects.
+
+        ``cause`` is the caller's identifier of the statement, and ``passes`` says whether the statement passes the
+        filter.
         """
         facts, default, refs = one.facts, one.default, one.refs
         for old, new in one.renames:

@@ -91,7 +91,8 @@ class Columns(NamedTuple):
     """The events and transactions of a segment (consecutive events of one file) as columns. They are the input of
     :func:`group`, the compiled loop that counts events.
 
-    A statement may have begun in the previous segment. Its events then precede those of the segment.
+    Columns whose names begin with ``txn_`` have one entry for each transaction, and the others one for each event. A
+    statement may have begun in the previous segment. Its events then precede those of the segment.
     """
 
     offset: Int64s
@@ -145,8 +146,11 @@ def _mixed(value):
 
 @inlined
 def _hash(required, members, n):
-    """Return a hash of a required subject and the first ``n`` of ``members``. It does not depend on the members'
-    order.
+    """Return a hash (uint64) of a condition, which has the subject ``required`` (-1: none) and the first ``n`` of
+    ``members``. The members' order does not matter.
+
+    A subject is the number of a table or statement. The condition holds for a filter that sends the required subject
+    and any member.
     """
     h = np.uint64(3) * _mixed(required + np.int64(1))
     for k in range(n):
@@ -173,11 +177,11 @@ def rehash(m: Memory):
 @inner
 def _intern(m, required, wanted, n):
     """Return the number of the condition that has the first ``n`` subjects of ``wanted`` as members, and the subject
-    ``required`` (-1: none). Store a new condition if there is none. Return NO_ROOM if the arrays are full.
+    ``required`` (-1: none). Store a new condition in ``m`` if there is none. Return NO_ROOM if the arrays are full.
 
-    The subjects must be distinct. Before the call, the caller writes the current serial number into the column S_MARK
-    of each, so that a stored condition is compared without a search. A condition with a single subject is always
-    stored anew, since callers look it up in the column S_CONDITION.
+    A subject is the number of a table or statement. The subjects must be distinct. Before the call, the caller writes
+    the current serial number into the column S_MARK of each. Then a stored condition is compared without a search. A
+    condition with a single subject is always stored anew, since callers look it up in the column S_CONDITION.
     """
     is_single = n == 1 and required < 0
     mask = np.uint64(m.slots.size - 1)
@@ -212,7 +216,9 @@ def _intern(m, required, wanted, n):
 
 @inner
 def _only(m, subject):
-    """Return the number of the condition "this subject is sent", or NO_ROOM if the arrays are full."""
+    """Return the number of the condition "this subject is sent", or NO_ROOM if the arrays in ``m`` are full. A new
+    condition is stored. ``subject`` is the number of a table or statement.
+    """
     c = m.subjects[subject, S_CONDITION]
     if c == 0:
         m.scratch[0] = subject
@@ -224,8 +230,11 @@ def _only(m, subject):
 
 @inner
 def _condition(m, one_of, also):
-    """Return the condition number of an atom. ``one_of`` is its list of subjects, and ``also`` its required subject
-    (-1: none).
+    """Return the number of the condition under which a filter sends an atom (a run of events that every filter sends or
+    drops together).
+
+    ``one_of`` is the index in ``m.lists`` of the atom's list of subjects (tables and statements), or FRAMING or
+    DROPPED. The filter must send any subject of the list, and also the subject ``also`` (-1: none).
 
     Return FRAME or DROPPED for atoms without a condition, and NO_ROOM if the arrays are full.
     """
@@ -276,8 +285,8 @@ def _count(m, condition, bucket, size, events, transactions, undecided):
 
 @inlined
 def _count_stand_in(m, condition, size):
-    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to the unit that was last counted
-    under ``condition``. Size 0 adds none.
+    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to the unit (row of counts) that was
+    last counted under ``condition``. Size 0 adds none.
     """
     if size > 0:
         unit = m.conditions[condition, Q_LATEST]
@@ -306,8 +315,11 @@ def _decides(m, subject):
 
 @inner
 def _held_from(role, first, stop):
-    """Return the index of the first event of an open transaction whose condition depends on events that are still to
-    come.
+    """Return the index of the first event whose condition depends on events of the next segment, or ``stop`` if there
+    is none.
+
+    The events from ``first`` to the one before ``stop`` are the part of an unfinished transaction in this segment.
+    ``role`` tells for each event how it travels in a filtered stream, for example with the next statement.
     """
     held = stop
     while held > first and role[held - 1] != R.ROWS_END and role[held - 1] != R.DUMMY_ROWS:
@@ -322,8 +334,8 @@ def _held_from(role, first, stop):
 
 @inner
 def _whole(c, m, t):
-    """Count the transaction with index ``t``, which each filter sends or drops as a whole. Return False if the
-    arrays are full.
+    """Count the transaction with index ``t`` in the columns ``c``, which each filter sends or drops as a whole. The
+    counts are added to ``m``. Return False if the arrays in ``m`` are full.
     """
     s = np.int64(c.txn_subject[t])
     size = np.int64(0)
@@ -348,7 +360,12 @@ def _whole(c, m, t):
 
 @inner
 def _decide(c, m, first, stop, held):
-    """Find the conditions of the open transaction's atoms, and store them in the atoms' column A_LATER.
+    """Find the conditions of the open transaction's atoms (runs of events that every filter sends or drops together).
+    Store each condition's number in the atom's column A_LATER.
+
+    The atoms are made of the events from ``first`` to the one before ``held``. The conditions of the events from
+    ``held`` to the one before ``stop`` depend on the next segment. Of these, rows events only help to decide about the
+    transaction's frame.
 
     Return False if the arrays are full.
     """
@@ -380,7 +397,10 @@ def _decide(c, m, first, stop, held):
 
 @inner
 def _count_atoms(c, m, stop, held, bucket):
-    """Count the atoms that have a condition. Also count the rows of a statement that continues in the next segment."""
+    """Count the atoms (runs of events that every filter sends or drops together) that have a condition, in the time
+    bucket ``bucket``. Also count the rows events from ``held`` to the one before ``stop``, whose statement continues in
+    the next segment.
+    """
     for a in range(m.state[ATOMS]):
         condition = m.atoms[a, A.A_LATER]
         size = m.atoms[a, A.A_SIZE]
@@ -401,8 +421,8 @@ def _count_atoms(c, m, stop, held, bucket):
 
 @inner
 def _frame_condition(m):
-    """Return the condition of the open transaction's frame (GTID event, BEGIN and COMMIT), or NO_ROOM if the arrays
-    are full.
+    """Return the number of the condition of the open transaction's frame (GTID event, BEGIN and COMMIT), or NO_ROOM if
+    the arrays are full. A filter sends the frame if it sends any other event of the transaction.
     """
     n = m.state[DECIDING]
     if m.state[IS_ALWAYS]:

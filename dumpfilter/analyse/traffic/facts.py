@@ -203,7 +203,9 @@ def _starts(lengths: npt.NDArray[Any]) -> Ints:
 
 
 def _places(first: Ints, lengths: Ints) -> Ints:
-    """Return the concatenation of ranges, which begin at ``first`` and have the given ``lengths``."""
+    """Return integer ranges as one array, for selecting parts of another array. Range ``k`` begins at ``first[k]`` and
+    has ``lengths[k]`` numbers.
+    """
     start = _starts(lengths)
     return np.repeat(first - start[:-1], lengths) + np.arange(start[-1])
 

@@ -204,12 +204,13 @@ class Tally:
     def _with_payloads(
         self, segment: Segment
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]], list[int]]:
-        """Return roles and subjects of a segment's events, with compressed transactions represented as rows events
-        of their tables.
+        """Return the role and the subject (number of a table or statement) of each event of a segment. A compressed
+        transaction is represented as a rows event on all its tables.
 
-        The third result concerns compressed transactions with a single subject (table or statement). It has, for
-        each, the index of its event, and the number of inner events about which a filter may be unable to decide. The
-        fourth result has the indexes of those events of which a filter sends a part.
+        An event's role tells how the event travels in a filtered stream. The third result has a pair for each
+        compressed transaction with a single subject. The pair is the index of its event, and the number of inner events
+        about which a filter may be unable to decide. The fourth result has the indexes of the compressed transactions
+        of which a filter may send a part.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []
@@ -246,9 +247,10 @@ class Tally:
 
     def _correct(self, segment: Segment, columns: K.Columns, event: int, subject: int, read: ReadAt) -> None:
         """Count, for each group of filters with equal verdicts, the difference between a whole Transaction_payload
-        event and the part that these filters are sent.
+        event (compressed transaction) and the part that these filters send.
 
-        The transaction of the event ``event`` was counted last. The event was counted under ``subject``.
+        ``event`` is the index of the event in ``segment``. The event has been counted whole under ``subject``, the
+        number of its tables, as the last transaction. ``read`` reads bytes of the file.
         """
         memory, filters = self._memory, self._filters
         size, inner = int(segment.size[event]), segment.payloads[event]
@@ -272,7 +274,9 @@ class Tally:
                 self._add(columns, txn, self._exactly(who), *part)
 
     def _exactly(self, who: Mask) -> int:
-        """Return the number of the condition that holds exactly for the filters marked in ``who``."""
+        """Return the number of the condition that holds for exactly the filters marked in ``who``, which has one
+        Boolean for each filter with rules. Store the condition if it is new.
+        """
         members = K.NO_SUBJECT - 1 - self._filters.numbers[who]
         number = self._exact.setdefault(members.tobytes(), self.conditions_count)
         if number == self.conditions_count:
@@ -311,8 +315,8 @@ class Tally:
     def _take_units(self) -> Ints:
         """Return the units (rows of counts) since the last call, and reset the counts.
 
-        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. Rows of one key are adjacent. The
-        array is valid until the next call of :meth:`add`.
+        The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The array is valid until the next
+        call of :meth:`add`.
         """
         units = self._memory.units[: self._memory.state[K.N_UNITS]]
         self._memory.conditions[units[:, K.U_CONDITION], K.Q_LATEST] = -1
@@ -363,9 +367,9 @@ class Tally:
         return subjects, conditions.expanded(start, np.array(new, np.int32))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
-        """Make room for the conditions and units of a transaction with ``events`` events.
+        """Make room for the conditions and units (rows of counts) of a transaction with ``events`` events.
 
-        ``adds_up`` allows to merge equal units first.
+        ``adds_up`` allows to merge units with equal condition, origin and time bucket first.
         """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
@@ -380,7 +384,9 @@ class Tally:
         self._grow(units=2 * count + events + 2)
 
     def _grow(self, **wanted: int) -> None:
-        """Enlarge each named array that is shorter than the given length to twice this length."""
+        """Enlarge each array in ``wanted`` that is shorter than the given length to twice this length. ``wanted`` maps
+        names of arrays in the tally's memory to lengths. The hash table of conditions grows with them.
+        """
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
@@ -394,11 +400,12 @@ class Tally:
 
 
 def _held(events: _Events, first: int) -> _Events:
-    """Return the events from index ``first`` on that must be considered again together with the next segment.
+    """Return the events from index ``first`` on that must be considered again together with the next segment, because
+    their conditions depend on later events.
 
     Rows events were counted already. Only the last one of each table is kept, with the offset COUNTED. It is needed
-    because the conditions of earlier events depend on the tables of later rows. No event before a statement among
-    the rows depends on rows after the statement.
+    because the conditions of earlier events depend on the tables of later rows. No event before a statement among the
+    rows depends on rows after the statement.
     """
     role, subject = events.role[first:], events.subject[first:]
     is_rows = role == R.ROWS
@@ -458,7 +465,8 @@ class _Filters:
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
         """Return the part of a compressed transaction that the filters of ``group`` send.
 
-        All filters of a group have equal verdicts, so only the first is evaluated.
+        ``event`` is the index of the transaction's event in ``segment``, and ``read`` reads bytes of the file. All
+        filters of a group have equal verdicts, so only the first is evaluated.
         """
         return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 

@@ -101,7 +101,8 @@ class TransactionTraffic:
         """Return the bytes and events of each transaction that is sent. Row ``k`` of the counts is sent ``weight[k]``
         times, and dropped if this is 0.
 
-        A row counts the events of one transaction under one condition (such as "this table is sent"). Events between
+        For one filter, ``weight`` is the result of :meth:`Facts.sent`, which marks the rows that the filter sends. A
+        row counts the events of one transaction under one condition (such as "this table is sent"). Events between
         transactions count with the sent transaction before them, and events before the first sent transaction count
         with that transaction. If no transaction is sent, the result is empty.
         """
@@ -268,8 +269,8 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
 def _times(
     segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the commit time of each transaction of a segment (Unix microseconds), and whether it comes from a GTID
-    event.
+    """Return the commit time of each transaction of a segment (Unix microseconds), and whether this time is exact
+    because it comes from a GTID event.
 
     ``data`` has the bytes of the file from the offset ``data_offset`` on, and ``read`` reads other bytes of the file.
     """
