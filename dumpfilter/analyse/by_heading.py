@@ -68,8 +68,8 @@ def heading_of(subject: Subject) -> Heading:
 
 
 class Headings:
-    """Assigns each row of traffic counts (``tallied``) to the table or schema for which a report counts the row's
-    bytes.
+    """An assignment of each row of traffic counts (``tallied``) to the table or schema for which a report counts the
+    row's bytes.
 
     One row counts events that the same filters send, in one period of time. All events of a transaction that changes
     a single table count for this table. In other transactions, rows and table maps count for their table, and
@@ -182,7 +182,9 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
 
 
 def _shares(whole: int, sizes: Ints) -> Ints:
-    """Divide ``whole`` bytes in proportion to ``sizes``. Return integers that add up to exactly ``whole``."""
+    """Divide ``whole`` bytes (the size of a compressed transaction) in proportion to ``sizes`` (of the events inside
+    it). Return integers that add up to exactly ``whole``.
+    """
     ends = np.cumsum(sizes)
     total = int(ends[-1])
     # A float holds every product exactly as long as it is below 2**53; beyond that the parts still add up.
@@ -270,11 +272,12 @@ class HeadingSums:
 
 
 class ByHeading:
-    """Counts the events of a binlog set by period of time and by heading (a table, a schema's statements …).
+    """A counter of the events of a binlog set by period of time and by heading (a table, a schema's statements …).
 
-    The set is read in segments, which are consecutive events of one file, at most 4 MiB. ``period`` is the length of
-    a period, seconds. With None, periods start at one second and become longer so that at most :data:`MOST_SUMS` sums
-    are kept.
+    The set is read in segments, which are consecutive events of one file, at most 4 MiB. ``subjects`` is the register
+    that numbers the set's tables and statements. ``sources`` is the register that numbers its GTID sources (server
+    UUIDs, or domains and server ids). ``period`` is the length of a period, seconds. With None, periods start at one
+    second and become longer so that at most :data:`MOST_SUMS` sums are kept.
     """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers, period: int | None = None) -> None:
@@ -292,7 +295,7 @@ class ByHeading:
 
     def add(self, flat: FlatEvents, read: ReadAt) -> None:
         """Count the events of the next segment (consecutive events of one file), with compressed transactions opened.
-        ``read`` reads bytes of the segment's file.
+        ``read`` returns bytes of the segment's file, given their offset and number.
         """
         segment = flat.segment
         saved = segment.size - flat.stored
@@ -339,7 +342,7 @@ class ByHeading:
 
 
 def _summed(parts: HeadingSums) -> HeadingSums:
-    """Merge the sums that have equal heading and period."""
+    """Return ``parts`` with the sums of equal heading and period added up."""
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 

@@ -213,8 +213,10 @@ def explain_set(
 
 
 def _groups(segment: Segment) -> npt.NDArray[np.int64]:
-    """Return the group key of each event of a segment, as int64: a key of :data:`_REASONS`, or ``_SUBJECTS`` plus
-    the number of its table or statement.
+    """Return a group for each event of a segment (consecutive events of one file), as int64. All events of a group have
+    the same explanation.
+
+    A group is a key of :data:`_REASONS`, or ``_SUBJECTS`` plus the number of the event's table or statement.
     """
     group = np.where(segment.subject >= 0, segment.subject + _SUBJECTS, segment.role & R.ROLE_MASK)
     group[segment.subject == R.UNMAPPED] = _UNMAPPED

@@ -158,11 +158,11 @@ class _Top:
         """The transaction or statement that continues in the next segment, or None."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
-        """Add the transactions or statements of a segment, whose uncompressed sizes are ``sizes``. Negative sizes
+        """Add the transactions or statements of a segment. ``sizes`` has the uncompressed size of each. Negative sizes
         are ignored.
 
-        ``describe`` returns the :class:`Large` for an index. ``goes_on`` tells whether the first one continues the
-        previous segment's last one. ``is_open`` tells whether the last one continues in the next segment.
+        ``describe`` returns the :class:`Large` for an index in ``sizes``. ``goes_on`` tells whether the first one
+        continues the previous segment's last one. ``is_open`` tells whether the last one continues in the next segment.
         """
         if not goes_on:
             self.open = None
@@ -187,7 +187,7 @@ class _Top:
 
 
 class Largest:
-    """Finds the transactions and statements with the largest uncompressed sizes.
+    """A search for the transactions and statements with the largest uncompressed sizes.
 
     The caller adds the binlog set's segments (consecutive events of one file). ``most`` is the number of
     transactions, and of statements, to keep. ``sources`` has the UUID or domain behind each number with which a
@@ -281,10 +281,11 @@ _LONGEST = 1000
 
 
 def _text(flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
-    """Return the beginning of the text of a statement with the events from ``first`` to the one before ``stop``. It is
-    empty if the binlog does not have the text.
+    """Return the beginning of the text of a statement with the events from index ``first`` to the one before ``stop``.
+    It is empty if the binlog does not have the text.
 
-    Rows events have a text only if the server writes Rows_query or Annotate_rows events.
+    ``event`` returns the bytes of an event of the file, given its index in the segment. Rows events have a text only if
+    the server writes Rows_query or Annotate_rows events.
     """
     segment, fd = flat.segment, flat.segment.format_description
     for number in range(first, stop):
@@ -450,7 +451,7 @@ def inspect_set(
 
 
 class Inspector:
-    """Computes the statistics of a binlog set and writes them into the :class:`Inspection` ``found``.
+    """A scan that computes the statistics of a binlog set and writes them into the :class:`Inspection` ``found``.
 
     The caller adds the set's segments (consecutive events of one file, at most 4 MiB). ``top`` is the number of largest
     transactions, and of statements, to find. ``over_time`` has the options for bytes over time (None: do not compute
@@ -564,7 +565,11 @@ def _announced_size(body: bytes | memoryview, size: int) -> int:
 
 
 def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
-    """Return the number and bytes of each event type that occurs, by type name, in descending order of bytes."""
+    """Return the number and bytes of each event type that occurs, by type name, in descending order of bytes.
+
+    ``sums`` has the shape (2, 256), with a column for each type number. Row 0 has the number of events, and row 1 their
+    bytes.
+    """
     return {
         event_name(kind): (int(sums[0, kind]), int(sums[1, kind]))
         for kind in sorted(np.flatnonzero(sums[0]).tolist(), key=lambda k: -int(sums[1, k]))
@@ -572,7 +577,9 @@ def _by_name(sums: npt.NDArray[np.int64]) -> dict[str, tuple[int, int]]:
 
 
 def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the number and bytes of events for each type number, as an array of shape (2, 256)."""
+    """Return the number of events (row 0) and their bytes (row 1) for each type number, as an int64 array of shape (2,
+    256). ``types`` and ``sizes`` have one entry for each event.
+    """
     return np.stack([np.bincount(types, minlength=256), sums(types.astype(np.int64), sizes, 256)])
 
 

@@ -214,7 +214,9 @@ _Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
-    """The two rule languages of a slave's filter. One filter cannot mix rules of both."""
+    """The two rule languages of a slave's filter: classic (``--replicate-*`` rules) and effective (DO, IGNORE and
+    REWRITE rules). One filter cannot mix rules of both.
+    """
 
     CLASSIC = "classic"
     """The rules ``--replicate-*``, which work as the servers' manuals describe."""

@@ -142,8 +142,10 @@ class Body:
 
 @dataclass(frozen=True)
 class Code(Generic[C]):
-    """The definition of a view, MERGE table, trigger or routine of the source: its name, the objects that it uses, and
-    the statement that created it.
+    """The definition of a view, MERGE table, trigger or routine of the source, with the objects that it uses and the
+    statement that created it.
+
+    ``fired_by`` has the kinds of change that fire a trigger. It is empty for other code.
     """
 
     ref: Ref
@@ -732,7 +734,11 @@ class World(Generic[C]):
             self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
 
     def is_there(self, key: Key) -> bool:
-        """Tell whether ``there`` names the object with this key (type, database, name)."""
+        """Tell whether the patterns ``there`` match the object with this key (type, database, name). They stand for
+        objects that the replica has, although the filter drops their creation.
+
+        The result is False after a statement that passes has dropped the object's database.
+        """
         if key[0] in _OF_NO_DATABASE or key[1] in self._emptied:
             return False
         return self._there.first(f"{key[1]}.{key[2]}") is not None

@@ -23,7 +23,7 @@ from dumpfilter.filter.rules import escaped
 
 
 class Level(enum.StrEnum):
-    """The severity of a warning."""
+    """The severities of lint's warnings."""
 
     WARNING = "warning"
     """The filter most probably does something that its author does not want."""
@@ -136,8 +136,8 @@ class Item:
 
 
 def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
-    """Yield one warning for each group of items with equal code, rules and texts, in the order of the groups' first
-    items.
+    """Yield one warning for each group of items (faults) with equal code, rules and texts, in the order of the groups'
+    first items.
     """
     groups: dict[tuple[Code, tuple[Rule, ...], str, str], list[Item]] = {}
     for item in items:
@@ -172,7 +172,9 @@ def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _evidence(group: list[Item]) -> tuple[Evidence, ...]:
-    """Return events that show the fault, from the group's first items. An item's events are all included, or none."""
+    """Return events that show a fault, from the first items of ``group``, the items that become one warning. An item's
+    events are all included, or none.
+    """
     found: dict[Evidence, None] = {}
     for item in group:
         if len(found) < _MOST_EVIDENCE:
@@ -270,7 +272,8 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return rules that match all tables of databases, as options such as ``--replicate-wild-do-table=shop.%``.
+    """Return rules that match all tables of databases, as options such as ``--replicate-wild-do-table=shop.%``, for the
+    remedy of a warning.
 
     There is one option of the given ``kind`` for each of the first three database rules in ``rules``.
     """

@@ -166,7 +166,8 @@ def gather(binlogs: BinlogSet, *, verify: bool = True, console: Console | None =
 
 
 class Gatherer:
-    """Collects the events of a binlog set that lint needs, segment by segment, into ``knowledge``.
+    """A collector of the events of a binlog set that lint needs. The caller adds the set's segments (consecutive events
+    of one file), and ``knowledge`` has the collected events.
 
     For each table or statement only the first event is collected, and again the first one after each change of a
     definition.
@@ -194,7 +195,7 @@ class Gatherer:
 
     def add(self, segment: Segment, reader: SegmentReader) -> None:
         """Collect the events that lint needs from the next segment (consecutive events of one file). ``reader`` must
-        have just read this segment.
+        have just read this segment, and still hold its bytes.
         """
 
         def read(offset: int, size: int) -> bytes:
@@ -211,8 +212,8 @@ class Gatherer:
                 self._add(number, texts)
 
     def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
-        """Return a mask of the events to examine: all statements and payloads, and the first row events of each
-        table after each of them.
+        """Return a mask of the events to examine. They are all statements and compressed transactions, and the first
+        row event of each table at the beginning and after each of them.
         """
         kind = segment.role & R.ROLE_MASK
         wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
@@ -279,7 +280,11 @@ class Gatherer:
                 self._views[view] = list(_named(event, facts.body.tables))
 
     def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
-        """Tell whether a definition with this text has already been collected ``_MOST_REPEATED`` times."""
+        """Tell whether a definition (a statement such as CREATE TABLE) with this text has already been collected
+        ``_MOST_REPEATED`` times. Each call counts as another time.
+
+        ``owner`` is the number of the definition in the register of tables and statements.
+        """
         if len(self._repeated) > _MOST_TEXTS:
             self._repeated.clear()
         key = hash((owner, query.text))
@@ -295,7 +300,9 @@ class Gatherer:
                 self._of_table.setdefault(behind, set()).add(owner)
 
     def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
-        """Return the name of a table or view, with the names of all tables and views that the view reads."""
+        """Return the name of a table or view, with the names of all tables and views that the view reads, also through
+        other views.
+        """
         found, waiting = {table}, [table]
         while waiting:
             inner = set(self._views.get(waiting.pop(), ())) - found
@@ -350,8 +357,8 @@ class _Texts:
         return self.segment.format_description
 
     def inside(self, number: int) -> _Texts:
-        """Return access to the events of the compressed transaction with index ``number``, which is decompressed at the
-        first access.
+        """Return access to the events inside a compressed transaction, which is decompressed at the first access.
+        ``number`` is the index of its event in the segment.
         """
 
         @cache

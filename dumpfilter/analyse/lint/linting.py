@@ -51,7 +51,9 @@ but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=h
 
 
 def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield a fault for each XA transaction of which the filter drops all changes."""
+    """Yield a fault for each XA transaction of which the filter drops all changes. A replica that itself filters then
+    stops with an error.
+    """
     if rule_filter.names.family == "mysql":
         stop = "stops with error 3898"
     else:
@@ -124,7 +126,9 @@ class RuleNames:
 
 
 class RuleAlone:
-    """One rule of a filter, evaluated as if it were the only rule."""
+    """One rule of a filter, evaluated as if it were the only rule. It shows which names of a binlog set the rule
+    matches.
+    """
 
     def __init__(self, rule_filter: Filter, rule: Rule) -> None:
         self._filter = Filter([rule], names=rule_filter.names)
@@ -231,7 +235,7 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
 
 
 def _reasons(rule_filter: Filter, rule: Rule) -> Iterator[tuple[Code, str, list[Rule]]]:
-    """Yield the possible reasons why a rule matches nothing, the most probable first, each with a code and with the
+    """Yield the possible reasons why a rule matches nothing, the most probable first. Each has a code, a text, and the
     rules that were probably meant.
     """
     kind, value = rule.kind, _value(rule)
@@ -458,7 +462,7 @@ def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
 
 def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
     """Yield the fault of a table rule that matches names of the set but never decides, because another rule decides
-    first.
+    first. ``names`` has the set's names as the rules see them.
     """
     alone = RuleAlone(rule_filter, rule)
     matched = [name for name in names.tables if alone.matches_table(name)]
@@ -513,7 +517,11 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
 
 
 def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield a fault for each rule that decides about some events but whose removal would change no decision."""
+    """Yield a fault for each rule that decides about some events but whose removal would change no decision.
+
+    ``decisions`` has the filter's decision about each table and statement of the set. ``deciding`` has the rules behind
+    these decisions.
+    """
     has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
     candidates = [
         rule

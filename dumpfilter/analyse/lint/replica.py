@@ -250,8 +250,10 @@ class ReplicaWalk:
         )
 
     def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
-        """Yield a fault if a trigger or stored function changes a table about which the filter decides differently
-        than about the code.
+        """Yield a fault if a trigger or stored function changes a table whose rows the filter treats differently. The
+        code runs on the replica and the filter drops the rows, or vice versa.
+
+        ``use`` is the change of the table, with the code that makes it. ``cause`` is the statement that calls the code.
         """
         absent = next((one for one in use.chain if not one.cause.decision.verdict.passes), None)
         if absent is not None and absent.on is None and cause.passes:
@@ -322,7 +324,9 @@ _TEMPORARY = (
 
 
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
-    """Return the text of a fault caused by a dropped statement. ``verb`` has the leading words of that statement."""
+    """Return the text of a fault caused by a dropped statement. ``verb`` has the leading words of that statement.
+    ``event`` is the later event that passes and fails.
+    """
     thing = fault.ref.replica[0]
     dropped = "{verb} of {names} is dropped, and "
     if fault.is_temporary and fault.kind is F.LEFT:

@@ -1,8 +1,10 @@
 """The text of sequences of events: Table_map and rows events, and the BEGIN, COMMIT and similar events around them.
 
-As in ``mysqlbinlog``, the text of a statement has three sections: lines about its events, a BINLOG statement with its
-events, and its rows as comments. The rows of many consecutive events become text at once, by compiled functions. If
-such a batch ends inside a statement, the last two sections are buffered until the statement's end.
+As in ``mysqlbinlog``, the text of a statement has three sections. They are lines about its events, a BINLOG statement
+with its events, and its rows as comments. The rows of many consecutive events become text at once, by compiled
+functions. If such a batch ends inside a statement, the last two sections are buffered until the statement's end.
+
+A *cell* is the smallest piece of text: a range of bytes, and a style that tells how they become text.
 """
 
 from __future__ import annotations
@@ -208,7 +210,9 @@ class EventTexts:
             batch.texts.append(text_of(raw, offset))
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
-        """Return the text of a Table_map event, and add the event to its BINLOG statement."""
+        """Return the text of a Table_map event, and add the event to its statement's BINLOG statement. ``raw`` has the
+        event's bytes.
+        """
         body = raw[HEADER_LENGTH : len(raw) - batch.fd.checksum_length]
         content = body[batch.id_length :]
         table = self._tables.get(content)
@@ -229,7 +233,10 @@ class EventTexts:
         return b"%s%d\n" % (table.line, int.from_bytes(body[: batch.id_length], "little"))
 
     def _rows_event(self, batch: _Batch, kind: int, raw: bytes, ends: int) -> bytes:
-        """Return the text of a rows event, and add the event to its BINLOG statement."""
+        """Return the text of a rows event, and add the event to its statement's BINLOG statement.
+
+        ``kind`` is the event's type, and ``raw`` its bytes. ``ends`` is nonzero if the event ends its statement.
+        """
         line = self._rows_lines.get((kind, ends))
         if line is None:
             decode_rows_header(kind, batch.fd.body(raw), batch.fd.post_header_length(kind) or None)
@@ -245,7 +252,11 @@ class EventTexts:
         return text
 
     def _encode(self, batch: _Batch, kind: int, table: _Table | None, raw: bytes) -> None:
-        """Add an event to the BINLOG statement, uncompressed and with the database's name on the target."""
+        """Add an event to the BINLOG statement, uncompressed and with the database's name on the target.
+
+        ``kind`` is the event's type, and ``raw`` its bytes. ``table`` is the table of a Table_map event, and None for a
+        rows event.
+        """
         fd = batch.fd
         is_changed = kind in _COMPRESSED if table is None else table.is_renamed
         if is_changed or fd.checksum != self.checksum or not self._as_they_are:
@@ -323,7 +334,12 @@ class EventTexts:
             self._wait(pieces, cells, cells.statements - 1)
 
     def _wait(self, pieces: CellTexts, cells: _Cells, statement: int) -> None:
-        """Write the lines about the events of a statement that is not whole. Buffer its other sections."""
+        """Write the lines about the events of a statement whose end is in a later batch. Buffer its other two sections
+        (BINLOG statement and rows).
+
+        ``statement`` is the statement's index in the batch, ``cells`` has the batch's cells, and ``pieces`` makes their
+        text.
+        """
         for section in range(_SECTIONS):
             places = cells.first(statement, section), cells.first(statement, section + 1)
             for piece in pieces.pieces(*places, _PIECE):
@@ -335,7 +351,9 @@ class EventTexts:
                 self._waiting[section].write(piece)
 
     def _cells(self, batch: _Batch) -> tuple[_Cells, Bytes]:
-        """Return the cells (pieces) of a batch's text, and the bytes to which the cells' offsets refer."""
+        """Return the cells of a batch's text, and the bytes to which the cells' offsets refer. A cell is a range of
+        these bytes, with a style that tells how they become text.
+        """
         data, start, size = batch.events()
         offset, kind, count = batch.offsets(), data[start + TYPE_AT], len(batch.texts)
         events, rows = data, None
@@ -386,8 +404,12 @@ class EventTexts:
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, tuple[Int64, Int64, Int64], Int64]:
-        """Return three values: ``data`` with decompressed rows appended, the cells of the rows' text, and the number
-        of cells of each event.
+        """Return three values: ``data`` with decompressed rows appended, the cells of the rows' text, and the number of
+        cells of each event.
+
+        ``data`` has the bytes of the batch's events. For each event, ``start`` is its offset in ``data``, ``size`` its
+        size, ``kind`` its type and ``offset`` its offset in the file. The cells are three arrays: start in the returned
+        bytes, length, and style number.
         """
         count = np.zeros(start.size, np.int64)
         try:
@@ -426,7 +448,11 @@ class _EventError(Exception):
 
 
 class _Cells(NamedTuple):
-    """The cells of a batch in text order, with the index of each section's first cell."""
+    """The cells of a batch in text order, with the index of each section's first cell. A cell is a range of bytes, with
+    a style that tells how they become text.
+
+    ``places`` has three arrays with one entry for each cell: start, length and style number.
+    """
 
     places: tuple[Int64, Int64, Int64]
     section: Int64
@@ -440,7 +466,9 @@ class _Cells(NamedTuple):
         return self.section.size // _SECTIONS
 
     def first(self, statement: int, section: int = 0) -> int:
-        """Return the index of the first cell of ``section`` in the statement with index ``statement``."""
+        """Return the index of the first cell of ``section`` in the statement with index ``statement``. Section 0 has
+        the lines about events, 1 the BINLOG statement, and 2 the rows.
+        """
         return int(self.section[statement * _SECTIONS + section])
 
     def event_of(self, cell: int) -> int:
@@ -449,7 +477,7 @@ class _Cells(NamedTuple):
 
 
 class _Batch:
-    """Events whose text is made together."""
+    """A batch of consecutive events of one file, whose text is made together."""
 
     def __init__(self, file: str, fd: FormatDescription, *, is_new: bool) -> None:
         self.file, self.fd = file, fd
@@ -518,8 +546,8 @@ class _Batch:
         return np.searchsorted(ends, np.arange(len(self.texts)), "right").astype(np.int64)
 
     def columns(self) -> Int64:
-        """Return the style number of each event in base64. It depends on whether the event begins or ends a BINLOG
-        statement.
+        """Return the style number of each event in BINLOG statements, where it is encoded in base64. The style depends
+        on whether the event begins or ends a BINLOG statement.
         """
         of = self.statements()[self.encoded]
         is_whole = (of < len(self.closed)) & ((of > 0) | self.is_new)
@@ -529,8 +557,10 @@ class _Batch:
 
 
 def _arranged(statement: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]]) -> _Cells:
-    """Return the cells of all sections in text order. ``statement`` has the index of each event's statement. The last
-    array of a section has the number of cells of each event.
+    """Return the cells of all sections in text order.
+
+    ``statement`` has the index of each event's statement. A section has four arrays. The first three have the start,
+    length and style number of each cell. The last one has the number of cells of each event.
     """
     statements = int(statement[-1]) + 1
     keys = np.concatenate([statement * _SECTIONS + section for section in range(len(sections))])

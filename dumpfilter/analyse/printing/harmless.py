@@ -46,8 +46,8 @@ _IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
 
 
 class Harmless:
-    """Chooses the form in which each statement is printed, so that a client can run the printed text on another server
-    (the target) without an error.
+    """The choice of each statement's printed form, so that a client can run the text on another server (the target)
+    without an error.
 
     For this purpose it tracks the objects that exist on the target. The caller must pass every statement that may
     define an object in binlog order, including those that the filter drops.
@@ -319,7 +319,10 @@ class Harmless:
             self.world.follow(resolved, query, passes=runs)
 
     def _follow_lost(self, resolved: Resolved) -> None:
-        """Update the set of tables for which changes were dropped. A created or dropped table leaves the set."""
+        """Update the set of the target's tables for which the filter dropped some changes, after the statement
+        ``resolved``. A created or dropped table leaves the set, and a renamed one stays in it. A table also enters the
+        set if the filter drops its rows under the old name only.
+        """
         assert self._rows_ok is not None
         facts = resolved.facts
         for old, new in resolved.renames:
@@ -334,7 +337,8 @@ class Harmless:
 
 
 def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
-    """Return the bytes of a statement after the name ``name``, which is searched from character ``start`` on.
+    """Return the bytes of a statement after the name ``name``, which is searched from character ``start`` on. After
+    CREATE DATABASE and the name, these are the database's options.
 
     The result is empty if the name's byte position is unknown, because the text is not UTF-8.
     """

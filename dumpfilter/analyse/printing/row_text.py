@@ -80,7 +80,7 @@ def row_layouts(
     """Return a cache that tells for each table how its row images are printed: types, names and text of all columns.
 
     ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database.
-    ``styles`` are additional column styles, which precede those of the tables' columns.
+    ``styles`` are additional column styles, which have the first numbers. The styles of the tables' columns follow.
     """
 
     def described(table: TableMap, family: Family) -> Table:
@@ -110,7 +110,9 @@ def row_layouts(
 
 
 def _heads(table: Table, rows: RowsHeader) -> tuple[bytes, bytes]:
-    """Return the lines printed before a row's before image, and before its after image."""
+    """Return the text printed before a row's before image, and the text printed before its after image. ``rows`` is the
+    decoded header of the rows event.
+    """
     name = (quoted_name(table.database) + b"." + quoted_name(table.name)).translate(_ONE_LINE)
     first = _extra_line(rows) + _HEADS[rows.kind] % name
     return first, b"### SET\n" if rows.kind == "update" else first

@@ -66,7 +66,7 @@ from dumpfilter.index.subjects import statement_of
 
 
 class LoadFiles:
-    """Writes the data files of LOAD DATA statements, one new file ``SQL_LOAD-<file id>-<n>`` for each statement.
+    """A writer of the data files of LOAD DATA statements, one new file ``SQL_LOAD-<file id>-<n>`` for each statement.
 
     ``directory`` is created with the first file. With None a temporary directory is created, which is never removed,
     because the printed statements name its files.
@@ -517,10 +517,11 @@ class TextPrinter:
         self._has_run = self._has_run or not frame
 
     def _make_databases(self, statements: Sequence[bytes]) -> None:
-        """Print statements that make databases. They would end the transaction and use up its GTID, so both are begun
-        again. A transaction with a GTID that has changed something cannot make a database: the client stops there.
+        """Print ``statements``, which create databases that later statements need. They would end the transaction and
+        use up its GTID, so the text begins both again.
 
-        A server of MariaDB does not log the statements, since strict mode has no GTID for them.
+        A transaction with a GTID that has changed something cannot create a database, so the client stops there with an
+        error. A server of MariaDB does not log the statements, since strict mode has no GTID for them.
         """
         assert self._fd is not None
         around: tuple[bytes, ...] = ()
@@ -742,8 +743,8 @@ def _some(keys: Iterable[Key]) -> str:
 
 
 def _status(event: Event) -> bytes | None:
-    """Return the bytes of a Query event's error code, status length and status variables. None if the event has
-    another layout.
+    """Return the bytes of a Query event's error code, status length and status variables. None if the event has another
+    layout. A BEGIN or COMMIT event with the same bytes as the event before has the same session settings.
     """
     if event.type != T.QUERY or event.fd.post_header_length(T.QUERY) != QUERY_HEADER_LENGTH:
         return None

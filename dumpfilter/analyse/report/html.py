@@ -130,8 +130,8 @@ _TEMPLATES = "template"
 
 @functools.cache
 def environment(package: str) -> jinja2.Environment:
-    """Return the Jinja environment of a report. Its templates are in the folder ``template`` of ``package`` and of
-    this package.
+    """Return the Jinja environment of a report. ``package`` is the name of the report's Python package. The templates
+    are in the folder ``template`` of this package and of :mod:`dumpfilter.analyse.report`.
     """
     found = jinja2.Environment(
         loader=jinja2.ChoiceLoader(

@@ -11,7 +11,7 @@ PERIODS = (1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 86_400)
 
 
 class Division(enum.StrEnum):
-    """The division of bytes over time: by schema or by table."""
+    """The ways to divide bytes over time: by schema or by table."""
 
     SCHEMA = "schema"
     TABLE = "table"
@@ -53,8 +53,8 @@ def wider(seconds: int) -> int:
 
 
 class Audience(enum.StrEnum):
-    """The kind of replica for which a report counts the bytes that the master sends, since the two protocols
-    differ.
+    """The kinds of replica for which a report counts the bytes that the master sends. The kinds use different
+    protocols.
     """
 
     REPLICAS = "replicas"

@@ -87,6 +87,6 @@ _LEFT_SECONDS = 86_400
 
 
 def _beside(directory: Path) -> Path:
-    """Return a new name for a temporary directory."""
+    """Return a new name for a temporary directory in the parent directory of ``directory``."""
     directory = directory.absolute()
     return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:_DIGITS]}"

@@ -75,8 +75,8 @@ _NO_EVENTS = _Events(
 
 
 class Tally:
-    """Counts bytes and events by the condition under which a filter sends them, such as "this table is sent". Segments
-    (consecutive events of one file) must be added in binlog order.
+    """A counter of bytes and events by the condition under which a filter sends them, such as "this table is sent".
+    Segments (consecutive events of one file) must be added in binlog order.
 
     The result describes dumps that begin at the start of the set and whose filter never changes.
 

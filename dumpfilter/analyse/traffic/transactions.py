@@ -148,8 +148,8 @@ class Verdicts:
 
 
 class TransactionTally:
-    """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment. A
-    segment is a run of consecutive events of one file.
+    """A counter of the traffic of each transaction of a binlog file under any number of filters. The caller adds the
+    file's segments, which are runs of consecutive events.
 
     Parameters:
         subjects, sources: the registers that number the set's tables and statements, and its GTID sources. The segments
