@@ -60,8 +60,8 @@ class Keyword(enum.Enum):
 
 
 def keyword(text: str) -> Keyword:
-    """Return how a statement controls a transaction: whether it opens it, ends it, or belongs inside it. The result is
-    ``Keyword.NONE`` for any other statement.
+    """Return whether a statement opens a transaction, ends one, or controls it in another way, such as SAVEPOINT. The
+    result is ``Keyword.NONE`` for any other statement.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
     (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)

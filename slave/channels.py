@@ -422,8 +422,8 @@ class Channel:
                 self.receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
-        """Return a copy of ``to`` without a position in the relay log. Remove that position from ``relay-log.info``,
-        too.
+        """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log. Remove that
+        position from ``relay-log.info``, too.
 
         The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the disk
         before the new relay log begins, because the new files have the old files' names.

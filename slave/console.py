@@ -336,7 +336,9 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
 
 
 def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
-    """Yield a warning when a statement with TLS options leaves the connection without encryption or verification."""
+    """Yield a warning when a statement with TLS options leaves the connection without encryption or verification.
+    ``given`` has the statement's options by name without ``SOURCE_``, and ``info`` is the configuration after it.
+    """
     named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
     if not named:
         return
@@ -438,8 +440,8 @@ def _base(file: str) -> str:
 
 
 def _place(file: Value, position: Value) -> UntilPosition | None:
-    """Return the binlog position that two SQL arguments name. Return None if ``file`` has no number at its end, or
-    ``position`` is negative.
+    """Return the binlog position in two arguments of SOURCE_POS_WAIT or MASTER_POS_WAIT, as a condition that tells
+    whether an applier has reached it. Return None if ``file`` has no number at its end, or ``position`` is negative.
     """
     offset = 0 if position is None else math.floor(number_of(position) + 0.5)
     if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:

@@ -93,7 +93,9 @@ class StoredChannel:
 
     @classmethod
     def read(cls, directory: Path) -> StoredChannel:
-        """Read a channel's files. Raises StateCorrupt for an unusable file."""
+        """Return the state of a channel, read from the state files in its directory. Raises StateCorrupt for an
+        unusable file.
+        """
         source, applied = SourceInfo.read(directory), RelayLogInfo.read(directory)
         return cls(directory, source, applied, MasterInfo.read(directory), CountersInfo.read(directory))
 
@@ -317,7 +319,7 @@ class FilterHits(Facts[tuple[str, str, int]]):
 
 
 class Process(Facts[Latency], prefix="dumpfilter_slave_"):
-    """The metrics about the slave's process as a whole, not about one channel."""
+    """The metrics about the slave's process as a whole, not about one channel: the latency of syncs to the disk."""
 
     sync_seconds = metric(lambda latency: latency, Latency)
     """Time of a synchronization of a relay log or state file (fdatasync)."""

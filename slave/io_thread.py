@@ -489,9 +489,9 @@ class IoThread(ChannelThread):
     def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
         """Start an Alive call, which tells the master that the slave is alive, and how fast the connection is.
 
-        The call reports the highest rate that the durations of earlier calls have shown. Therefore the second call of a
-        dump follows the first within a second. ``slave_id`` is the slave's id at the master, and ``now`` the time
-        (``time.monotonic``).
+        The call reports the highest rate in bytes per second that the durations of earlier calls have shown. Therefore
+        the second call of a dump follows the first within a second. ``slave_id`` is the slave's id at the master, and
+        ``now`` the time (``time.monotonic``).
         """
         period = self.source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))

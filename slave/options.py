@@ -44,8 +44,8 @@ class TlsOptions(Settings, panel=MASTER_PANEL):
     """Demand that the master's certificate names the host in --master. The default is yes with --source-ssl-ca."""
 
     def members(self) -> dict[str, Any]:
-        """Return the values of these options for the fields of :class:`SourceInfo` (a channel's configuration), by
-        field name. Raises OptionError for options that contradict each other.
+        """Return the values of these options by the names of the fields of :class:`SourceInfo`, which is a channel's
+        configuration. Raises OptionError for options that contradict each other.
         """
         is_any_file = bool(self.ssl_ca or self.ssl_cert or self.ssl_key)
         if self.ssl is False and is_any_file:
@@ -93,8 +93,8 @@ class SourceOptions(Settings, panel=MASTER_PANEL):
     """MariaDB: drop transactions of this domain. Repeatable."""
 
     def members(self) -> dict[str, Any]:
-        """Return the values of these options for the fields of :class:`SourceInfo` (a channel's configuration), by
-        field name. Raises OptionError for options that contradict each other.
+        """Return the values of these options by the names of the fields of :class:`SourceInfo`, which is a channel's
+        configuration. Raises OptionError for options that contradict each other.
         """
         if self.log_pos != FIRST_EVENT and not self.log_file:
             raise OptionError("--start-position needs --start-file")

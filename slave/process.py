@@ -188,8 +188,8 @@ def run_slave(
 def report(channel: Channel) -> dict[str, Any]:
     """Return the final report of a channel whose two threads have ended, as a dictionary that JSON can represent.
 
-    It has the state of the target (such as counts and hashes of the applied changes by table). It also has the
-    positions and GTID sets of both threads, and the counts of received messages and bytes.
+    The report has the state of the target, such as counts and hashes of the applied changes by table. Further members
+    are the positions and GTID sets of both threads, and the counts of received messages and bytes.
     """
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {

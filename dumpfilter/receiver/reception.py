@@ -106,10 +106,10 @@ class Progress:
 
 
 class Turns(Protocol):
-    """A way to receive events in the asyncio loop of a master, which sends them to slaves in the same turn of the loop.
-    While few events arrive, the loop reads the source's socket, and the receiving thread sleeps.
+    """The reception of a source's events in the asyncio loop that also sends events to the master's slaves. While few
+    events arrive, this loop reads the source's socket, and the receiving thread sleeps.
 
-    If both worked, each commit would have to wake the receiving thread, and this thread would have to wake the loop.
+    Otherwise each commit would have to wake first the receiving thread, and then the loop.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:

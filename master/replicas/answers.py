@@ -2,8 +2,8 @@
 
 Replicas and programs like mysqlbinlog send few queries before they ask for a dump. They set or read session variables
 for heartbeats, checksums, identity and GTIDs, or read system variables of the source. The SQL console executes these
-queries. :class:`Source` has the variables and functions that only they need. A source whose variables have none of
-semi-synchronous replication gets no acknowledgements: the master cannot confirm a commit of the source.
+queries. :class:`Source` has the variables and functions that only they need. There are no variables of semi-synchronous
+replication, because the master cannot confirm a commit of the source. So replicas send no acknowledgements.
 
 A replica registers (COM_REGISTER_SLAVE), and then asks for a dump: MySQL by COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID,
 MariaDB always by COM_BINLOG_DUMP. A replica names GTIDs, or a file and a position. MariaDB's replicas put the GTIDs

@@ -119,7 +119,9 @@ class ReplicaConnection(Connection):
         return self._request_name, state_text(self._family, has_sent_all=has_sent_all), None
 
     def longest_command(self, number: int) -> int:
-        """Return the largest length of a command with this number (the first byte of its packet), bytes."""
+        """Return the largest number of bytes that a command may have. ``number`` is the command's number, the first
+        byte of its packet.
+        """
         return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
 
     async def _com_register_slave(self, data: bytes) -> None:
@@ -361,8 +363,8 @@ class ReplicaConnection(Connection):
         return slave
 
     async def _choose_filter(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
-        """Return the filter for the replica ``peer``, and the ``[[replica]]`` table of the configuration that the
-        filter comes from.
+        """Return the ``[[replica]]`` table of the configuration that the replica ``peer`` belongs to, and the replica's
+        filter.
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
         """

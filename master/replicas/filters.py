@@ -3,10 +3,10 @@
 A replica's filter is chosen when the replica asks for a dump. It changes with a statement on the console, or when the
 configuration is read again. Running dumps apply the new filter at their next transaction boundary.
 
-With ``connect`` the master also reads the filter that a replica itself applies, over a connection to the replica. MySQL
-and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule may contain
-commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text with a comma
-can be parsed in several ways. The master drops an event only if the replica drops it under each of them.
+If a table has ``connect``, the master also reads the filter that the replica itself applies, over a connection to the
+replica. MySQL and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule
+may contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text
+with a comma can be parsed in several ways. The master drops an event only if the replica drops it under each of them.
 """
 
 from __future__ import annotations
@@ -472,8 +472,9 @@ class ReplicaFilters:
         """Put the ``[[replica]]`` tables of a configuration that was read again into force, also in running dumps.
 
         A filter that was changed on the console stays, unless the file now has other rules than at the time of the
-        change. A dump ends if the replica's user is gone or has another password. It also ends if the table's
-        ``adopt`` has changed, or the connection by which the master adopts the replica's own filter.
+        change. A dump ends if the replica's user is gone or has another password. With ``adopt`` the master uses the
+        filter that it reads from the replica. A dump also ends if ``adopt`` or the connection for this reading has
+        changed.
         """
         replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
         before = {slave.slave_id: self.find(slave.peer) for slave in replicas}
@@ -563,8 +564,8 @@ class ReplicaFilters:
         return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
-        """Return the filter for a replica that asks for a dump, and the ``[[replica]]`` table that the filter comes
-        from. The call may connect to the replica, and may take seconds.
+        """Return the ``[[replica]]`` table that a replica belongs to, and the replica's filter. The replica ``peer``
+        has asked for a dump. The call may connect to the replica, and may take seconds.
 
         The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
