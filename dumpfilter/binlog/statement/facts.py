@@ -60,7 +60,7 @@ def mentions(text: str, family: Family = "mysql") -> Mentions:
 
     >>> mentions("INSERT INTO t SELECT f(a.x) FROM a, d.b WHERE x IN (SELECT y FROM c)").tables
     (TableName(database=None, table='t'), TableName(database=None, table='a'), TableName(database='d', table='b'), \
-    TableName(database=None, table='c'))
+TableName(database=None, table='c'))
     >>> mentions("DELETE FROM t WHERE TRIM(BOTH ' ' FROM x) = ''").writes
     ((TableName(database=None, table='t'), <Change.DELETE: 'DELETE'>),)
     """
