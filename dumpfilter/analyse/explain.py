@@ -228,8 +228,9 @@ def _groups(segment: Segment) -> npt.NDArray[np.int64]:
 def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True) -> Iterator[ExplainedEvent]:
     """Yield every event of a binlog set in order, with the reason why a master sends or drops it.
 
-    The events inside a compressed transaction follow its Transaction_payload event. If a file is damaged, the events
-    of the earlier files are yielded, and then BinlogError is raised.
+    The events inside a compressed transaction follow its Transaction_payload event. ``verify`` tells whether event
+    checksums are verified. If a file is damaged, the events of the earlier files are yielded, and then BinlogError is
+    raised.
     """
     subjects, sources = Subjects(), SourceNumbers()
     thread = DumpThread(filters.flags(subjects), sources)

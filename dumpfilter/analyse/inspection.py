@@ -673,9 +673,11 @@ def _print_sums(
     sums: Sequence[tuple[Sequence[str], Sequence[int]]],
     total: int,
 ) -> None:
-    """Print a table with a row for each type, schema or table. ``names`` are the heads of the columns before the sums.
+    """Print a table with a row for each type, schema or table.
 
-    The sums of a row are events, bytes, and perhaps the bytes without compression. ``total`` are the bytes of 100 %.
+    ``names`` are the heads of the columns before the sums. ``sums`` has a pair for each row: the texts of these
+    columns, and the sums. The sums are events, bytes, and perhaps the bytes without compression. ``total`` is the
+    number of bytes that counts as 100 %.
     """
     figures = [
         "events",
@@ -712,8 +714,8 @@ def _print_large(console: Console, title: str, objects: list[Large], *, compress
 
 
 def _print_over_time(console: Console, found: OverTime, top: int) -> None:
-    """Print a table of bytes with one row for each period. The largest schemas or tables have a column each, as many
-    as fit. The last column sums up the others.
+    """Print a table of bytes with one row for each period. The largest schemas or tables have a column each, at most
+    ``top`` and as many as fit. The last column sums up the others.
     """
     room = console.width - sum(
         2 + width for width in (len("2026-11-22 10:00:00"), _BYTES_SHOWN, _BYTES_SHOWN)

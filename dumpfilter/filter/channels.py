@@ -241,7 +241,8 @@ class ChannelFilters:
             del self._filters[fold_channel(name)], self._versions[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
-        """Carry out CHANGE REPLICATION FILTER. The last clause of a kind of rule replaces all rules of that kind.
+        """Carry out CHANGE REPLICATION FILTER with the given ``clauses``. The last clause of a kind of rule replaces
+        all rules of that kind.
 
         With ``channel`` None the statement changes the filters of all channels and the global filter. Errors change
         nothing: UnknownChannel, and OptionError for a bad rule or a channel of group replication. OptionError is also

@@ -33,7 +33,7 @@ from dumpfilter.base.errors import OptionError
 
 
 class ValueForm(enum.Enum):
-    """The syntax of a rule's value, such as a database's name or a LIKE pattern.
+    """The kinds of syntax of a rule's value, such as a database's name or a LIKE pattern.
 
     The syntax decides how a value is checked, written in SQL, and shown. A member's own value is the placeholder for
     the rule's value in ``--help``.
@@ -295,7 +295,9 @@ other semantics are less similar.
 
 
 def _unknown(name: str, kinds: Iterable[BaseRuleKind], where: str) -> OptionError:
-    """Return the error about an unknown option, with the option that was probably meant, or with all options."""
+    """Return the error about the unknown option ``name``, with the option that was probably meant, or with the options
+    of all ``kinds``. ``where`` is the part of the error text after the name.
+    """
     known = [f"--{kind.option}" for kind in kinds]
     near = difflib.get_close_matches(f"--{name.lstrip('-').replace('_', '-')}", known, n=1, cutoff=_NEAR)
     hint = f"did you mean {near[0]}?" if near else f"the filters are: {', '.join(known)}"
@@ -365,7 +367,9 @@ def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
 
 
 def _pair(kind: BaseRuleKind, option: str, value: str) -> str:
-    """Check the value of a rewrite rule, and return it as ``FROM->TO`` without spaces. Raises OptionError."""
+    """Check the value of a rewrite rule, and return it as ``FROM->TO`` without spaces. Raises OptionError, whose text
+    begins with ``option``.
+    """
     source, arrow, target = (part.strip() for part in value.partition("->"))
     if not arrow:
         raise OptionError(f"{option}: bad syntax in {kind.option}: missing '->'")

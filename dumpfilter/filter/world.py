@@ -494,8 +494,8 @@ class World(Generic[C]):
         self._objects[key] = Known(has=True)
 
     def _mended(self, faults: Iterable[Fault[C]], session: int = -1) -> Iterator[Fault[C]]:
-        """Yield the given faults, and record the missing objects as existing, so that each fault is reported only
-        once.
+        """Yield the given faults, and record the missing objects as existing, so that each fault is reported only once.
+        A missing temporary table counts as existing in the connection ``session``.
         """
         for fault in faults:
             if fault.is_temporary and fault.kind is not FaultKind.LEFT:

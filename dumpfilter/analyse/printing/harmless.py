@@ -282,7 +282,10 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Add CREATE DATABASE to ``form`` for the databases that the statement needs and the target lacks."""
+        """Add CREATE DATABASE to ``form`` for the databases that the statement needs and the target lacks.
+
+        ``flags`` are the flags of the event's header, which tell whether the statement depends on its default database.
+        """
         default = self.world.default_database(query.db)
         names: list[TableName] = []
         if facts.thing not in (Thing.ACCOUNT, Thing.GRANT, Thing.DATABASE):

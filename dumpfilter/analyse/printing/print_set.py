@@ -175,7 +175,9 @@ class _Work:
 
     @contextmanager
     def reading(self, what: str, *, is_shown: bool = True) -> Iterator[PassOptions]:
-        """Yield the options for the pass over the set. Show a progress bar with the text ``what`` meanwhile."""
+        """Yield the options for the pass over the set, as keyword arguments. With ``is_shown``, show a progress bar
+        with the text ``what`` until the ``with`` block ends.
+        """
         total = sum(map(self._binlogs.size, self._binlogs.names))
         with byte_progress(self._log if is_shown else None, what, total) as advance:
             yield {**self._taken, "progress": advance}

@@ -94,8 +94,8 @@ def show_events(
 
 
 def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
-    """Return the error with which servers answer a SHOW BINLOG EVENTS that they cannot execute
-    (ER_ERROR_WHEN_EXECUTING_COMMAND).
+    """Return the error (ER_ERROR_WHEN_EXECUTING_COMMAND) with which servers answer a SHOW BINLOG EVENTS or SHOW
+    RELAYLOG EVENTS (``statement``) that they cannot execute.
 
     Like the servers, it cuts a long ``reason``.
     """

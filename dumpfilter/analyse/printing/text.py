@@ -334,7 +334,11 @@ class TextPrinter:
         return text
 
     def _text_of(self, raw: bytes, offset: int) -> bytes:
-        """Return the text of an event after its end position. Frequent events are not decoded as a whole."""
+        """Return the text of an event after its end position. ``raw`` has the event's bytes, and ``offset`` is its
+        offset in the file.
+
+        Frequent events are not decoded as a whole.
+        """
         kind, fd = raw[TYPE_AT], self._fd_of_events
         end = len(raw) - fd.checksum_length
         if kind == T.XID and end == HEADER_LENGTH + 8:
@@ -361,7 +365,9 @@ class TextPrinter:
         return self._taken()
 
     def _frame_text(self, raw: bytes, word: bytes) -> bytes:
-        """Return the text of a BEGIN or COMMIT event whose session settings are unchanged."""
+        """Return the text of a BEGIN or COMMIT event whose session settings are unchanged. ``raw`` has the event's
+        bytes, and ``word`` is BEGIN or COMMIT.
+        """
         assert self._session is not None
         self._in_transaction = word == b"BEGIN"
         thread, seconds = _THREAD_AND_SECONDS.unpack_from(raw, HEADER_LENGTH)
@@ -436,8 +442,10 @@ class TextPrinter:
             self._setting(_AUTOMATIC)
 
     def _refusal(self, database: str, table: str) -> bytes:
-        """Return a comment on why the rows of a table cannot run on the target. If they can, record the change of
-        the table and return an empty text.
+        """Return a comment on why the rows of a table cannot run on the target, for example because the target lacks
+        the table. If they can, record the change of the table and return an empty text.
+
+        ``database`` and ``table`` are the names on the target.
         """
         missing = None if self._harmless is None else self._harmless.missing_table(database, table)
         if missing is not None:
@@ -707,10 +715,11 @@ class TextPrinter:
 def _pieces(
     payload: TransactionPayload, file: str, fd: FormatDescription, offset: int
 ) -> Iterator[KeptEvents]:
-    """Yield the events of a compressed transaction in pieces of about 1 MiB, so that the memory does not depend on
-    its size.
+    """Yield the events of a compressed transaction in pieces of about 1 MiB, so that the memory does not depend on its
+    size.
 
-    Raises BinlogError with file and position, after yielding the events before the damage.
+    The events get ``offset``, the offset of the Transaction_payload event in ``file``. Raises BinlogError with file and
+    position, after yielding the events before the damage.
     """
     some: list[bytes] = []
     wrong: BinlogError | None = None

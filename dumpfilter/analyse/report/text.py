@@ -191,8 +191,8 @@ def bytes_of_month(nbytes: int, seconds: int) -> int | None:
 
 
 def remark_on_month(seconds: int) -> str | None:
-    """Return a sentence that says why a month's traffic is unknown or only rough. Return None if at least a day was
-    measured.
+    """Return a sentence that says why a month's traffic is unknown or only rough, if it is extrapolated from
+    ``seconds`` of active time. Return None if at least a day was measured.
     """
     if seconds < SHORTEST:
         return (

@@ -361,13 +361,13 @@ def _whole(c, m, t):
 @inner
 def _decide(c, m, first, stop, held):
     """Find the conditions of the open transaction's atoms (runs of events that every filter sends or drops together).
-    Store each condition's number in the atom's column A_LATER.
+    Store each condition's number in the atom's column A_LATER in ``m.atoms``.
 
-    The atoms are made of the events from ``first`` to the one before ``held``. The conditions of the events from
-    ``held`` to the one before ``stop`` depend on the next segment. Of these, rows events only help to decide about the
-    transaction's frame.
+    The atoms are made of the events of ``c`` from index ``first`` to the one before ``held``. The conditions of the
+    events from ``held`` to the one before ``stop`` depend on the next segment. Of these, rows events only help to
+    decide about the transaction's frame (GTID event, BEGIN and COMMIT).
 
-    Return False if the arrays are full.
+    Return False if the arrays in ``m`` are full.
     """
     n, _ = A.atoms_of(
         c.offset, c.size, c.role, c.subject, first, held, False, m.atoms, 0, m.lists, np.int64(A.ROOTS)
@@ -397,9 +397,11 @@ def _decide(c, m, first, stop, held):
 
 @inner
 def _count_atoms(c, m, stop, held, bucket):
-    """Count the atoms (runs of events that every filter sends or drops together) that have a condition, in the time
-    bucket ``bucket``. Also count the rows events from ``held`` to the one before ``stop``, whose statement continues in
-    the next segment.
+    """Count the atoms in ``m`` that have a condition, in the time bucket ``bucket``. An atom is a run of events that
+    every filter sends or drops together.
+
+    Also count the rows events of ``c`` from ``held`` to the one before ``stop``, whose statement continues in the next
+    segment.
     """
     for a in range(m.state[ATOMS]):
         condition = m.atoms[a, A.A_LATER]
