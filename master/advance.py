@@ -69,11 +69,12 @@ _scratch = threading.local()
 
 
 def read_window(source: IndexedFile, ranges: Ranges, *, cached: bool = False) -> Window | None:
-    """Read the bytes from the first to the last byte of ``ranges`` by one system call, and return them as a window.
-    Raises BinlogError.
+    """Read the bytes from the first to the last byte of ``ranges`` by one system call, which is cheaper than one call
+    for each range. Return the bytes with their offset in the file. Raises BinlogError.
 
-    Return None, and read nothing, when it is cheaper to read each range by its own system call. With ``cached`` also
-    return None if the bytes are not in the page cache. The window is valid until the thread calls the function again.
+    ``ranges`` are byte ranges of the binlog file ``source``. Return None, and read nothing, when the ranges lie so far
+    apart that it is cheaper to read each alone. With ``cached`` also return None if the bytes are not in the page
+    cache. The window is valid until the thread calls the function again.
     """
     offset, size = ranges[:, 0], ranges[:, 1]
     low, high = int(offset.min()), int((offset + size).max())
@@ -140,8 +141,8 @@ class PlacedPlan(ABC):
 
     @property
     def needed(self) -> Ranges | None:
-        """The byte ranges of the binlog file from which messages are made. None if the messages need further bytes of
-        the file.
+        """The byte ranges of the binlog file from which messages are made, so that a caller can read them in advance.
+        None if the messages need further bytes of the file.
         """
         return self.plan.ranges
 
@@ -150,8 +151,8 @@ class PlacedPlan(ABC):
         """Yield the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
         Raises BinlogError.
 
-        ``chunk_size`` is the size of events above which a chunk may be split, bytes. ``window`` has bytes of the file
-        that are in memory already; None for none.
+        A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. ``window`` has
+        bytes of the binlog file that are in memory already; None for none.
         """
 
     def events(self, window: Window | None = None) -> memoryview:
@@ -202,7 +203,9 @@ _COUNTS = attrgetter(*_COUNT_NAMES)
 
 
 def _position_chunk(place: DumpPlace) -> pb.Chunk:
-    """Return a chunk (gRPC message) without events, which tells the slave the position that its dump has reached."""
+    """Return a chunk (gRPC message) without events, which tells the slave the position that its dump has reached.
+    ``place`` is this position with the dump's state.
+    """
     file, position = place.told
     # Inside a transaction a new dump can only begin before the transaction.
     resume = place.resume if place.thread.in_transaction else position
@@ -289,8 +292,8 @@ class GrpcEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Return the object that makes the gRPC messages of a chunk, the byte ranges ``plan`` of ``segment`` (scanned
-        events).
+        """Return the chunk that ``plan`` describes as a one-element list, whose element makes the gRPC messages.
+        ``plan`` lists the byte ranges of ``segment`` (scanned events) to send.
 
         ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment.
         """
@@ -308,8 +311,9 @@ class GrpcEncoding:
         return with_events(chunk, b"")
 
     def notice(self, place: DumpPlace, why: Notice) -> bytes:
-        """Return a message without events, which tells a slave the dump's position, ``place``, and the reason ``why``
-        the message is sent.
+        """Return a message without events, which tells a slave the dump's position and the reason for the message.
+        ``place`` is the dump's position with its state. ``why`` is the reason: the end of a binlog file, the end of the
+        binlog, or a heartbeat.
         """
         chunk = _position_chunk(place)
         setattr(chunk, why, True)
@@ -494,11 +498,11 @@ class ReplicaEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Return the object that makes the message of a chunk, the byte ranges ``plan`` of ``segment`` (scanned
-        events). Its message has stand-ins (empty transactions) for the dropped transactions.
+        """Return the objects that make the messages of a chunk. ``plan`` lists the byte ranges of ``segment`` (scanned
+        events) to send. The messages have stand-ins (empty transactions) for the dropped transactions.
 
-        ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment. In a
-        relay log a chunk with very many stand-ins is split into several objects.
+        ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment. Most
+        often there is one object. In a relay log a chunk with very many stand-ins is split into several.
         """
         source, resume = place.source, place.thread.resume
         whole = ReplicaPlan(plan, source, told)
@@ -536,7 +540,9 @@ class ReplicaEncoding:
         )
 
     def notice(self, place: DumpPlace, why: Notice) -> bytes:
-        """Return empty bytes, because the replica's connection itself tells a replica why no events come."""
+        """Return empty bytes, because the replica's connection itself writes the heartbeats and the packet at the end
+        of a dump.
+        """
         return b""
 
 
@@ -657,10 +663,12 @@ def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:
 
 
 def steps_from(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | DumpfilterError | None]:
-    """Return what :func:`step_from` returns for each of ``places``, or the error that it would raise.
+    """Return for each of ``places`` the next step of a dump (its next chunks), as :func:`step_from` does for one place.
+    The result has None where the binlog has no more events at present, and the error where a step cannot be made.
 
-    All places lie in one scanned segment of a file, or have one position. The filters decide together. Filters that
-    decide alike share their chunks. Raises BinlogError where the binlog is damaged.
+    A place is a binlog position with the filter's state. All places lie in one scanned segment of a file, or have one
+    position. The filters decide together, which takes less time, and filters that decide alike share their chunks.
+    Raises BinlogError where the binlog is damaged.
     """
     source, position = places[0].source, places[0].position
     try:
@@ -700,10 +708,13 @@ def step_over(
     plans: Sequence[ChunkPlan],
     alike: dict[Hashable, Sequence[PlacedPlan]],
 ) -> Step:
-    """Return the step from ``place`` over ``segment`` (scanned events), with the chunks that ``plans`` describe.
+    """Return the step (a dump's next chunks) from ``place`` to the end of ``segment`` (scanned events). The step has
+    the chunks that ``plans`` describe.
 
-    ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``thread`` is the dump thread after the
-    segment. ``alike`` has the chunks of other filters, which a filter that decides alike shares.
+    ``place`` is the dump's position with its state, and ``thread`` is the dump thread after the segment. ``reach`` has
+    the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks that were made for other dumps,
+    by the outcome of their plans and their place. A dump with an equal outcome shares these chunks, and other chunks
+    are added.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = outcome, place.position, place.end, place.resume, place.encoding

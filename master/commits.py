@@ -65,7 +65,7 @@ _MOST_DECISIONS = 10_000
 
 class OtherEvents(Exception):
     """The exception for received events that are no plain row changes, such as DDL or XA. The dump thread must decide
-    them, because no cached filter decision can apply.
+    them, because this module caches decisions for plain row changes only.
     """
 
 
@@ -196,10 +196,11 @@ def _no_file(offset: int, length: int) -> bytes:
 
 def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
     """Split ``data`` into transactions, and return the complete ones. ``data`` are whole events from a transaction
-    boundary on.
+    boundary on, as the master has received them from a running server.
 
-    ``offset`` is the byte offset of ``data`` in the binlog file. An incomplete last transaction is left out. Raises
-    OtherEvents at an event that no transaction of plain row changes has.
+    ``offset`` is the byte offset of ``data`` in the binlog file. ``description`` is the file's format description
+    event. An incomplete last transaction is left out. Raises OtherEvents at an event that no transaction of plain row
+    changes has.
     """
     if (
         description.post_header_length(EventType.TABLE_MAP) != _TABLE_MAP_HEADER
@@ -218,7 +219,12 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
 
 
 def _cut_commit(data: bytes, begin: int, offset: int, description: FormatDescription) -> Commit | None:
-    """Return the transaction that begins at the index ``begin`` of ``data``. None if its end is missing."""
+    """Return the transaction that begins at the index ``begin`` of ``data``. None if its end is missing. Raises
+    OtherEvents for a transaction that is no plain row change.
+
+    ``offset`` is the byte offset of ``data`` in the binlog file. ``description`` is the file's format description
+    event.
+    """
     checksum = description.checksum_length
     _, kind, server_id, size, _, flags = COMMON_HEADER.unpack_from(data, begin)
     at = begin + size
@@ -254,10 +260,12 @@ def _cut_commit(data: bytes, begin: int, offset: int, description: FormatDescrip
 
 
 def _opening(event: bytes, kind: int, checksum: int) -> int:
-    """Check the first event of a transaction, and return its part of the transaction's shape.
+    """Check the first event of a transaction, and return its part of the transaction's shape (the key under which
+    filter decisions are cached).
 
     The part is the byte of flags of MariaDB's Gtid event, and 0 for MySQL's. Raises OtherEvents if the event is no Gtid
-    event, or if its flags announce DDL or XA.
+    event, or if its flags announce DDL or XA. ``kind`` is the event's type, and ``checksum`` the length of its
+    checksum, bytes.
     """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents
@@ -272,8 +280,8 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
 
 
 def _names(event: bytes, end: int) -> bytes:
-    """Return the part of a Table_map event that has the database and table name, with their lengths. Raises OtherEvents
-    for a malformed event.
+    """Return the part of a Table_map event that has the database and table name, with their lengths. It is a part of
+    the transaction's shape, the key under which filter decisions are cached. Raises OtherEvents for a malformed event.
 
     ``end`` is the event's length without checksum.
     """
@@ -287,7 +295,7 @@ def _names(event: bytes, end: int) -> bytes:
 
 
 def _is_begin(event: bytes, checksum: int) -> bool:
-    """Tell whether the text of a Query event is BEGIN."""
+    """Tell whether the text of a Query event is BEGIN. ``checksum`` is the length of the event's checksum, bytes."""
     end = len(event) - checksum
     if end < HEADER_LENGTH + _QUERY_HEADER:
         return False
@@ -352,7 +360,9 @@ class Decider:
         return reach
 
     def _numbered(self, commit: Commit) -> tuple[int, int]:
-        """Return the GTID of a transaction as the number of its source in the index, and its transaction number."""
+        """Return the GTID of a transaction as two numbers: the number of its GTID source in the index, and its
+        transaction number. A GTID source is a server UUID, or MariaDB's domain and server id.
+        """
         key, number = commit.gtid
         source = self._numbers.get(key)
         if source is None:
@@ -437,8 +447,10 @@ class Decider:
         return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        """Decide a commit with a new dump thread. Return None if the decision would not hold for all transactions with
-        the commit's shape.
+        """Decide a commit with a new dump thread, so that the decision can be cached for all commits of equal shape
+        (types, flags and tables of the events). Return None if the decision would not hold for all of them.
+
+        ``flags`` are the decisions of the slave's filter about tables and statements.
         """
         fd = commit.description
         scanner = FileScanner("", fd, self._subjects, self._sources, verify=False, prepared=NONE_PREPARED)

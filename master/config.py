@@ -55,7 +55,7 @@ Hashes = _Hash | tuple[_Hash, ...]
 
 
 class _Login(Model):
-    """The password in a TOML table of the configuration file, in plain text or as hashes."""
+    """The base class of the tables of the configuration file that have a password, in plain text or as hashes."""
 
     password: Password | None = Field(None, repr=False)
     password_hash: Hashes = Field((), repr=False)
@@ -80,12 +80,14 @@ class _Login(Model):
 
     @property
     def stored(self) -> StoredPassword:
-        """The stored password of the table's user; of a ``[[replica]]`` also one that another table of the user has."""
+        """The stored password of the user that this table of the configuration file names. For a ``[[replica]]`` table
+        without a password, it is the password in another table of the same user.
+        """
         return self._stored
 
 
 class _Account(_Login):
-    """A table ``[[user]]``: a user of slaves."""
+    """A ``[[user]]`` table of the configuration file, which names a user that slaves log in as."""
 
     name: Name
 
@@ -97,14 +99,16 @@ class _Account(_Login):
 
 
 class _ConsoleUser(_Account):
-    """A table ``[[console_user]]``: a user of the SQL console."""
+    """A ``[[console_user]]`` table of the configuration file, which names a user of the SQL console and the user's
+    role.
+    """
 
     role: Role = Role.READ
 
 
 class FilterTable(Model):
-    """The base class of the configuration's TOML tables that give a filter to slaves. It has conditions on server id
-    and network, and the semantics of the filter rules.
+    """The base class of the tables of the configuration file that give a filter to slaves. A table has conditions on
+    server id and network, and the semantics of the filter rules.
 
     Effective rules (WL#2516) decide by the tables that a statement changes, and classic rules as a MySQL server does.
     """
@@ -120,20 +124,21 @@ class FilterTable(Model):
         return self
 
     def filter_of(self, rules: Iterable[str]) -> ReplicationFilter:
-        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``. The table says whether the rules
-        are effective (WL#2516) or classic, as in a server. Raises OptionError for a rule that is not valid.
+        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``. This table of the configuration
+        file says whether the rules are effective (WL#2516) or classic, as in a server. Raises OptionError for a rule
+        that is not valid.
         """
         parsed = [parse_option(rule, self.semantics) for rule in rules]
         return make_filter(self.semantics, parsed, names=self._names)
 
 
 class ImposedFilter(FilterTable):
-    """One table ``[[imposed]]``: a filter that the master's operator imposes on some slaves.
+    """An ``[[imposed]]`` table of the configuration file: a filter that the master's operator imposes on some slaves.
 
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
-    users and networks; an empty condition is met by every slave. The rules compare the names that databases have on
-    the master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says whether an event that the
-    filter cannot decide is sent, dropped, or stops the dump. A rewrite rule is an error.
+    users and networks; an empty condition is met by every slave. The rules compare the names that databases have on the
+    master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says whether an event that the filter
+    cannot decide is sent, dropped, or stops the dump. A rewrite rule is an error.
     """
 
     name: Name
@@ -156,7 +161,7 @@ class ImposedFilter(FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter:
-        """The filter with the rules of this ``[[imposed]]`` table."""
+        """The filter with the rules of this ``[[imposed]]`` table of the configuration file."""
         return self.filter_of(self.rules)
 
     @cached_property
@@ -202,8 +207,8 @@ def _offered(mode: TlsMode) -> TlsMode:
 
 
 class OnDrift(enum.StrEnum):
-    """The action when a replica's own filter would apply events that the master drops for the replica (drift): warn, or
-    refuse the replica.
+    """An action against drift, which means that a replica's own filter would apply events that the master drops for the
+    replica: warn, or refuse the replica.
     """
 
     WARN = "warn"
@@ -226,7 +231,9 @@ class Drift:
 
 
 class ConnectBack(Model):
-    """The table ``connect`` of a ``[[replica]]``: how the master logs in to a replica and reads its own filter."""
+    """The table ``connect`` inside a ``[[replica]]`` table of the configuration file. It says how the master logs in to
+    a replica to read the filter that the replica itself applies.
+    """
 
     user: _User
     password_file: Path | None = None
@@ -278,7 +285,7 @@ class ConnectBack(Model):
 
 
 class ReplicaEntry(_Login, FilterTable):
-    """One table ``[[replica]]`` of the configuration: a filter for a user's replicas, and conditions that select the
+    """A ``[[replica]]`` table of the configuration file: a filter for a user's replicas, and conditions that select the
     replicas to which the filter applies.
 
     A condition that is not set is met by every replica of the user.
@@ -302,8 +309,8 @@ class ReplicaEntry(_Login, FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter | None:
-        """The filter with the rules of this ``[[replica]]`` table. None: the master uses the filter that the replica
-        itself has.
+        """The filter with the rules of this ``[[replica]]`` table of the configuration file. None: the master uses the
+        filter that the replica itself has.
         """
         return None if self.rules is None else self.filter_of(self.rules)
 
@@ -319,20 +326,22 @@ class ReplicaEntry(_Login, FilterTable):
 
     @cached_property
     def who(self) -> Who:
-        """The condition that selects the replicas to which this ``[[replica]]`` table applies."""
+        """The condition that selects the replicas to which this ``[[replica]]`` table of the configuration file
+        applies.
+        """
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
     def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether some replica can meet the conditions on user and server id of both ``[[replica]]`` tables.
-        Conditions on channel and network are not compared.
+        """Tell whether some replica can meet the conditions on user and server id of two ``[[replica]]`` tables of the
+        configuration file, this one and ``other``. Conditions on channel and network are not compared.
         """
         apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
         return self.user == other.user and not apart
 
     @property
     def conditions(self) -> str:
-        """The conditions of this ``[[replica]]`` table on replicas as text, such as ``channel='a', server_ids=7``.
-        Without conditions: ``any replica``.
+        """The conditions of this ``[[replica]]`` table of the configuration file as text, such as ``channel='a',
+        server_ids=7``. Without conditions: ``any replica``.
         """
         told = [] if self.channel is None else [f"channel={self.channel!r}"]
         if self.server_ids:
@@ -387,8 +396,8 @@ class ReplicaEntry(_Login, FilterTable):
 
 
 def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
-    """Return the first ``[[replica]]`` table in ``entries`` whose conditions the replica ``peer`` meets, or None if
-    there is none.
+    """Return the first ``[[replica]]`` table of the configuration file in ``entries`` whose conditions the replica
+    ``peer`` meets. This table gives the replica its filter. Return None if there is none.
 
     A replica with an unknown address meets no condition on networks.
     """
@@ -396,11 +405,11 @@ def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry |
 
 
 def complete(entries: Sequence[ReplicaEntry]) -> None:
-    """Set the key of each ``[[replica]]`` table, such as ``replica[2]``. Copy a user's password to the tables of the
-    user that have none.
+    """Set the key of each ``[[replica]]`` table of the configuration file, such as ``replica[2]``. Copy a user's
+    password to the tables of the user that have none.
 
     Raises a validation error for a user without a password or with two different ones. Also raises a validation error
-    for a table that no replica can match, because every such replica matches an earlier table.
+    for a table that no replica can match, because every such replica matches an earlier table in the file.
     """
     passwords: dict[str, StoredPassword] = {}
     for number, entry in enumerate(entries):

@@ -141,8 +141,8 @@ class Dump:
 
     @property
     def _changed(self) -> bool:
-        """Whether the slave's filter has changed since this dump began to use it, and the dump can take up the change.
-        The old filter stays in force until the open transaction ends.
+        """Whether the slave's filter has changed since this dump began to use it, and the dump can use the new filter
+        now. The old filter stays in force until the open transaction ends.
         """
         return self._slave.flags is not self._flags and not self._place.thread.in_transaction
 
@@ -224,13 +224,15 @@ class Dump:
         self._register.end_dump(self._slave, self._number)
 
     def _wrote(self, message: bytes, begun: float) -> None:
-        """Note a message whose write began at the time ``begun`` (``time.monotonic``) and has just ended."""
+        """Measure the connection's speed by a message, which was written from the time ``begun`` (``time.monotonic``)
+        until now. Heartbeats are due from now on.
+        """
         self._sent_at = time.monotonic()
         self._pace.wrote(len(message), begun, self._sent_at)
 
     def _due_in(self, seconds: float) -> float:
-        """Return the number of seconds until the last message is ``seconds`` old. The number is negative if the message
-        is older.
+        """Return the number of seconds until the last message to the slave is ``seconds`` old, for example until a
+        heartbeat is due. The number is negative if the message is older.
         """
         return self._sent_at + seconds - time.monotonic()
 
@@ -326,7 +328,9 @@ class Dump:
         return True
 
     def _move_behind(self, step: CommitStep) -> None:
-        """Move the dump behind the just received commits of ``step``, and count them."""
+        """Move the dump's position behind the commits of ``step``, which the slave was sent as soon as the master
+        received them. Add their events to the slave's counts.
+        """
         after = step.after
         MEASURED.send_delay.observe_since(step.committed_at)
         self._register.progress(self._slave, after.file, after.position, step.counts)
@@ -335,10 +339,11 @@ class Dump:
     async def _without_own(
         self, place: DumpPlace, step: Step | CommitStep | None
     ) -> Step | CommitStep | None:
-        """Return the step (the next chunks) that this slave may get from ``place`` on. None stands for no chunks.
+        """Return the step (the next chunks) that this slave may get from ``place`` (position, filter and state) on.
+        None stands for no chunks.
 
-        ``step`` is shared with other slaves. It is returned unchanged unless it has transactions that this slave has
-        already or has written itself. Then a step without these transactions is made for this slave alone.
+        ``step`` is shared with other slaves. It is returned unchanged unless it may have transactions that this slave
+        has already or has written itself. Then a step without these transactions is made for this slave alone.
         """
         if step is None or not self._exclusion.overlaps(step.reach):
             return step
@@ -406,10 +411,10 @@ class Dump:
                 raise ahead
 
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
-        """Yield the messages of a step (the next chunks), and move the dump to the end of the step.
+        """Yield the messages of ``step`` (the next chunks), and move the dump to the end of the step.
 
         When the measured rate of the connection requires another chunk size, the dump leaves the step at the next
-        transaction boundary.
+        transaction boundary. The later chunks are then planned again with the new size.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):
@@ -448,10 +453,11 @@ class Dump:
         return replace(place, thread=thread)
 
     def _shared(self, place: DumpPlace) -> DumpPlace:
-        """Return the place for ``place`` (position, filter and state of a dump) with which slaves with an equal filter
-        share messages.
+        """Return a copy of ``place`` (position, filter and state of a dump) that equals the places of other slaves with
+        an equal filter. Dumps at equal places share messages.
 
-        A dump from there leaves out only transactions that all these slaves leave out.
+        The copy leaves out the transactions that all these slaves leave out. It does not leave out those that only this
+        slave has already or has written itself; :meth:`_without_own` does.
         """
         thread = place.thread.leaving_out(self._shared_exclusion)
         return replace(place, thread=thread)

@@ -57,8 +57,8 @@ def listed(values: Iterable[object]) -> str:
 
 
 class SlaveView(NamedTuple):
-    """A slave and the end of the binlog at one moment. The columns of the slave's row in a console table are computed
-    from both.
+    """A slave and the end of the binlog at one moment, from which the columns of the slave's row in a console table are
+    computed.
 
     Without the end of the binlog (None) the lag is not known.
     """
@@ -92,7 +92,9 @@ class Slaves(
         "user": lambda view: view.slave.peer.user[:LONGEST_LABEL],
     },
 ):
-    """The table ``dumpfilter.slaves`` and the metrics of a master's slaves."""
+    """The columns of the console table ``dumpfilter.slaves`` (one row for each slave), and the metrics of a master's
+    slaves.
+    """
 
     server_id = column("slave.peer.server_id")
     uuid = column("slave.peer.uuid", _TEXT)
@@ -168,7 +170,9 @@ class DrainView(NamedTuple):
 
 
 class Drains(Facts[DrainView]):
-    """The table ``dumpfilter.drains``."""
+    """The columns of the console table ``dumpfilter.drains``, with one row for each drain (the operator's order to send
+    slaves away).
+    """
 
     drained_by = column(lambda view: view.drain.who.by[0], _TEXT)
     value = column(lambda view: view.drain.who.by[1], _TEXT)
@@ -180,14 +184,18 @@ class Drains(Facts[DrainView]):
 
 
 class WriteRules(Facts[tuple[str, str]]):
-    """The table ``dumpfilter.write_rules``."""
+    """The columns of the console table ``dumpfilter.write_rules``, with one row for each rule like ``--binlog-do-db``
+    that the master applies to the binlog. A row is made from the names of the semantics and the rule.
+    """
 
     semantics = column(itemgetter(0), _TEXT)
     rule = column(itemgetter(1), _TEXT)
 
 
 class ImposedFilters(Facts[ImposedFilter]):
-    """The table ``dumpfilter.imposed_filters``."""
+    """The columns of the console table ``dumpfilter.imposed_filters``, with one row for each filter that the master's
+    operator imposes on slaves.
+    """
 
     name = column(type=_TEXT)
     server_ids = column(lambda one: listed(sorted(one.server_ids)), _TEXT)
@@ -198,8 +206,8 @@ class ImposedFilters(Facts[ImposedFilter]):
 
 
 class EntryView(NamedTuple):
-    """A ``[[replica]]`` table of the master's configuration with the filter rules now in force, and the registered
-    replicas that the table's conditions select.
+    """A ``[[replica]]`` table of the master's configuration file with the filter rules now in force, and the registered
+    replicas that the table's conditions select. It is the source of one row of a console table.
     """
 
     entry: ReplicaEntry
@@ -208,8 +216,8 @@ class EntryView(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name of what set the filter: ``configuration`` (the file), ``console`` (CHANGE REPLICATION FILTER), or
-        ``replica`` (the master uses the replica's own filter).
+        """The name of the place from which the filter comes: ``configuration`` (the file), ``console`` (the statement
+        CHANGE REPLICATION FILTER), or ``replica`` (the master uses the replica's own filter).
         """
         if self.changed_at is not None:
             return "console"
@@ -225,7 +233,9 @@ class EntryView(NamedTuple):
 
 
 class ReplicaFilters(Facts[EntryView]):
-    """The table ``dumpfilter.replica_filters``."""
+    """The columns of the console table ``dumpfilter.replica_filters``, with one row for each ``[[replica]]`` table of
+    the configuration file.
+    """
 
     entry = column("entry.key", _TEXT)
     user = column("entry.user", _TEXT)
@@ -243,7 +253,9 @@ class ReplicaFilters(Facts[EntryView]):
 
 
 class ReplicaDrift(Facts[Drift]):
-    """The table ``dumpfilter.replica_drift``."""
+    """The columns of the console table ``dumpfilter.replica_drift``. A row is a warning about a replica whose own
+    filter would apply events that the master drops for it.
+    """
 
     user = column("peer.user", _TEXT)
     channel = column("peer.channel", _TEXT)
@@ -263,7 +275,9 @@ class WarningView(NamedTuple):
 
 
 class FilterWarnings(Facts[WarningView]):
-    """The table ``dumpfilter.filter_warnings``."""
+    """The columns of the console table ``dumpfilter.filter_warnings``, with one row for each warning about suspicious
+    rules in a slave's filter.
+    """
 
     server_id = column("slave.peer.server_id")
     channel = column(lambda view: printable(view.slave.peer.channel), _TEXT)
@@ -276,8 +290,8 @@ class FilterWarnings(Facts[WarningView]):
 
 
 class Source(Facts[Any], prefix=f"{PREFIX}source_"):
-    """The table ``dumpfilter.source`` and the metrics of a :class:`~dumpfilter.master.source.SourceThread`, which
-    follows a running server.
+    """The columns of the console table ``dumpfilter.source``, and the metrics of the thread that follows a running
+    server (:class:`~dumpfilter.master.source.SourceThread`).
     """
 
     address = column(lambda source: str(source.follower.url), _TEXT)

@@ -186,7 +186,9 @@ class _Place:
 
 @dataclass
 class Scanned:
-    """The number of bytes and of events that were scanned. A part of a file that was scanned twice counts once."""
+    """A counter of the bytes and events of the binlog that were scanned. A part of a file that was scanned twice counts
+    once.
+    """
 
     bytes: int = 0
     events: int = 0
@@ -400,7 +402,9 @@ class IndexedFile:
         return found.located(self.name)
 
     def give_up(self, error: BinlogError) -> None:
-        """Let each later read of the file raise ``error``, unless another such error is set."""
+        """Mark the file as unreadable, for example because it changes while dumps read it. Each later read raises
+        ``error``, unless another such error is set.
+        """
         self._lost = self._lost or error
 
     def check(self) -> None:
@@ -474,8 +478,8 @@ class IndexedFile:
             )
 
     def _place(self, position: int) -> _Place | None:
-        """Return the scanned segment's place that contains the byte offset ``position``, or None when the offset is not
-        scanned yet.
+        """Return the start and end of the scanned segment (up to 4 MiB of events) that contains the byte offset
+        ``position``. Return None when the offset is not scanned yet.
         """
         # A scan may replace the list meanwhile.
         places = self._places
@@ -549,7 +553,8 @@ class IndexedFile:
         return True
 
     def _mergeable(self, new: int) -> list[_Place]:
-        """Return the last small segments that the next scan shall merge with ``new`` new bytes.
+        """Return the last small segments that the next scan shall merge with the ``new`` bytes that the file has grown
+        by.
 
         A segment is merged when at least as many bytes follow it. So each byte of a file that grows by single
         transactions is scanned a logarithmic number of times. Few small segments are left.

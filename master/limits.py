@@ -122,8 +122,8 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """The kinds of gRPC calls: dumps, health watches, health checks and all other calls. The master limits the number
-    of concurrent calls of each kind but FREE (health checks).
+    """A kind of gRPC call: a dump, a health watch, a health check (FREE), or any other call. The master limits the
+    number of concurrent calls of each kind but FREE.
     """
 
     CALL = "calls"
@@ -192,8 +192,8 @@ def host_of(peer: str) -> str:
 
 
 def started_pool(threads: int, name: str) -> ThreadPoolExecutor:
-    """Return a pool with ``threads`` running threads. Raises Overloaded when the system gives the process no more
-    threads.
+    """Return a pool whose ``threads`` threads already run, so that a lack of threads is found now and not in a later
+    request. Raises Overloaded when the system gives the process no more threads.
     """
     pool = ThreadPoolExecutor(threads, name)
     # The pool starts a thread when a task finds no idle one. The tasks wait for each other, so each gets its own.

@@ -39,8 +39,8 @@ class MasterView(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The present number of some things, such as gRPC calls in progress, with the limit of this number; 0 for no limit.
-    The metrics show both with ``kind`` as the label.
+    """A number of things of one kind at present, such as gRPC calls in progress, with the limit of this number; 0 for
+    no limit. The metrics show both with the label ``kind``, ``state`` or ``reason``.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Counted(NamedTuple):
 
 
 class Master(Facts[MasterView], prefix=PREFIX):
-    """The metrics of a master as a whole."""
+    """The metrics of a master as a whole, such as the size of its binlog and the delay of sending."""
 
     serving = metric(lambda master: master.server.is_serving and not master.server.service.stopping)
     """1 while the gRPC server accepts calls."""
@@ -79,14 +79,14 @@ _KIND = attrgetter("kind")
 
 
 class States(Facts[Counted], prefix=PREFIX, labels={"state": _KIND}):
-    """The metrics of the slaves' states."""
+    """The metric that counts the slaves that the master knows, by their state (such as connected or drained)."""
 
     slaves = metric("number")
     """Slaves that the master knows, by state, as in the table dumpfilter.slaves."""
 
 
 class Calls(Facts[Counted], prefix=PREFIX, labels={"kind": _KIND}):
-    """The metrics of the calls under way."""
+    """The metrics of the gRPC calls and replica connections in progress, by kind of call, with their limits."""
 
     calls = metric("number")
     """Calls under way, by kind: dump, watch (of the health service), call, and replica_connection."""
@@ -95,14 +95,14 @@ class Calls(Facts[Counted], prefix=PREFIX, labels={"kind": _KIND}):
 
 
 class FailedCalls(Facts[Counted], prefix=PREFIX, labels={"reason": _KIND}):
-    """The metric of refused and failed calls."""
+    """The metric that counts refused calls and failed dumps, by reason (the name of the error's class)."""
 
     failed_calls_total = metric("number")
     """Refused calls, and dumps that ended with an error, by the error's class."""
 
 
 class Caches(Facts[tuple[str, CacheState]], prefix=PREFIX, labels={"cache": itemgetter(0)}):
-    """The metrics of the master's caches."""
+    """The metrics of the master's caches, by the cache's name: size, limit, entries, hits and misses."""
 
     cache_bytes = metric(lambda cache: cache[1].bytes)
     """Memory of a cache's entries: scanned segments, decisions (steps, limited by their number), shared chunks."""

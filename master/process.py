@@ -69,7 +69,9 @@ T = TypeVar("T")
 
 
 class Saved(State, Generic[T]):
-    """The content of a state file: a list of entries, such as the counts of each slave."""
+    """The content of one state file (of slaves' counts, drains or changed filters), as pydantic checks it: a list of
+    entries.
+    """
 
     entries: list[T] = Field(default_factory=list)
 
@@ -143,8 +145,8 @@ class StateDirectory:
             ) from None
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
-        """Begin to save state of the master. The slaves' counts are saved every ``seconds`` if they have changed, and
-        the drains (the operator's orders to send slaves away) after each change.
+        """Begin to save the state of the master. A thread saves the slaves' counts every ``seconds`` if they have
+        changed. Each change of the drains (the operator's orders to send slaves away) is saved at once.
         """
 
         def run() -> None:
@@ -178,7 +180,9 @@ class StateDirectory:
         self._lock.release()
 
     def _try(self, kept: Kept[T], entries: Iterable[T]) -> bool:
-        """Save the entries of one state file, and return whether that succeeded. Log the first failure."""
+        """Save ``entries`` as the new content of the state file ``kept``, and return whether that succeeded. Log the
+        first failure, and the first success after a failure.
+        """
         with self._saving:
             try:
                 kept.save(list(entries))
@@ -198,7 +202,9 @@ class StateDirectory:
 
 
 def _storable(record: SlaveCounts) -> SlaveCounts:
-    """Return the counts as a state file can hold them: the name of a binlog file may have bytes that are not UTF-8."""
+    """Return a copy of a slave's counts that a state file (JSON) can hold. Bytes that are not UTF-8 are replaced in the
+    name of the binlog file.
+    """
     return replace(record, file=replace_invalid_utf8(record.file))
 
 
@@ -401,8 +407,8 @@ def _reload(reload: Reload) -> None:
 
 
 def _next_signal(received: SimpleQueue[int], seconds: float) -> int | None:
-    """Return the next signal that ends the process or makes it read its configuration again. Return None if none comes
-    within ``seconds``.
+    """Wait for a signal that ends the process or makes it read its configuration again, and return the signal's number.
+    Return None if none comes within ``seconds``. The signal handlers put the signals into ``received``.
     """
     with contextlib.suppress(Empty):
         return received.get(timeout=seconds)
@@ -470,7 +476,9 @@ def _open_sql_ports(
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:
-    """Yield lines for the terminal about the write rules and the imposed filters in force."""
+    """Yield one line for the terminal about the write rules (like ``--binlog-do-db``), and one about each filter that
+    the operator imposes on slaves.
+    """
     if write_filter.is_on:
         yield "as though written with " + " ".join(map(str, write_filter.rules))
     for imposed in config.imposed:

@@ -271,8 +271,8 @@ class StoreExpiry:
         return len(names) - 1
 
     def _held(self, names: list[str], wanted: int) -> tuple[int, list[KnownSlave]]:
-        """Return how many of the ``wanted`` oldest files no slave needs, and the slaves that need one of the ``wanted``
-        files.
+        """Find out which of the ``wanted`` oldest files among ``names`` slaves still need. Return how many of the
+        oldest no slave needs, and the slaves that need one of the ``wanted`` files.
         """
         places = {name: number for number, name in enumerate(names)}
         oldest = time.time() - self._service.known_slaves.keep_seconds

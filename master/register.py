@@ -64,7 +64,9 @@ _WAIT_OR_UNREGISTER = (
 
 
 def _nobody() -> None:
-    """Do nothing. A slave without a running dump has this function as its ``notify``."""
+    """Do nothing. A slave without a running dump has this function as its ``notify``, since there is no dump to
+    wake.
+    """
 
 
 class NotRegistered(DumpfilterError):
@@ -182,8 +184,8 @@ class CounterBook:
             total.bytes_read = total.bytes_sent + total.bytes_dropped
 
     def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
-        """Record that a slave was seen now, and mark the statistics as changed, so that they are saved soon. Without
-        ``is_news`` they are marked at most once a minute.
+        """Record that a slave was seen now. Mark the statistics as changed, so that the state directory saves them
+        soon. Without ``is_news`` they are marked at most once a minute.
         """
         record.last_seen_at = time.time()
         if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
@@ -440,8 +442,9 @@ class Register:
             )
 
     def _weigh(self, slave: RegisteredSlave) -> None:
-        """Record the memory of a registration, by whether the slave has a running dump. While the idle slaves exceed
-        the limit on their number or memory, remove the slave that has been idle the longest.
+        """Add the memory of a slave's registration to the total of the idle slaves, or of those with a running dump.
+        While the idle slaves exceed the limit on their number or memory, remove the slave that has been idle the
+        longest.
         """
         weights = self._dumping if slave.dump else self._idle
         weights.pop(slave.slave_id, None)
@@ -453,7 +456,7 @@ class Register:
             self._forget(self._slaves[next(iter(self._idle))])
 
     def _forget(self, slave: RegisteredSlave) -> None:
-        """Remove a slave from the register and end its dump. The caller holds the lock.
+        """Remove a slave from the register and end its dump. The caller holds the register's lock.
 
         The dump is notified last, because it may check at once, in another thread, whether the slave is still
         registered.
@@ -464,7 +467,9 @@ class Register:
         slave.notify()
 
     def _release(self, slave: RegisteredSlave) -> None:
-        """Release the slave's UUID and server id, and its share of the limits on memory."""
+        """Make the slave's UUID and server id free for other slaves, and subtract its memory from the totals that are
+        limited.
+        """
         for weights in (self._idle, self._dumping):
             weights.pop(slave.slave_id, None)
         for key in (slave.peer.key, slave.peer.identity):
@@ -589,7 +594,8 @@ class Register:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
-        """Record a new dump for a slave and return its number. An earlier dump of the same slave then ends.
+        """Record a new dump for a slave and return the dump's number, which :meth:`holds` and :meth:`end_dump` take. An
+        earlier dump of the same slave then ends.
 
         The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
         NotRegistered when the slave has been removed, and AlreadyRegistered when another slave with its UUID or server
@@ -636,8 +642,8 @@ class Register:
                     self._weigh(slave)
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
-        """Tell whether the slave is still registered, and ``dump`` is the number of its newest dump. If not, this dump
-        must end.
+        """Tell whether a dump may continue: whether the slave is still registered, and ``dump`` is the number of its
+        newest dump. If not, this dump must end.
         """
         return slave.dump == dump and slave.slave_id in self._slaves
 
@@ -683,8 +689,8 @@ def _described(peer: Peer) -> str:
 
 
 class Presence(enum.StrEnum):
-    """The state of a slave at its master, from the running dump (connected) to a slave that only the configuration
-    names (never seen). The console and the metrics show the state.
+    """A state of a slave at its master, from connected (a dump is running) to never seen (only the configuration names
+    the slave). The console and the metrics show the state.
     """
 
     CONNECTED = "connected"
@@ -839,7 +845,9 @@ class KnownSlaves:
 
 
 def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]:
-    """Return the slaves with each server id, and under 0 all slaves. The order stays."""
+    """Return a dictionary from each server id to the slaves with this server id, and from 0 to all slaves. The order
+    stays.
+    """
     found: dict[int, list[SlaveCounts]] = {}
     for slave in slaves:
         found.setdefault(slave.peer.server_id, []).append(slave)

@@ -166,8 +166,8 @@ def check_dump_request(request: pb.DumpRequest) -> None:
 
 @dataclass(frozen=True)
 class MethodBounds:
-    """The limits of one gRPC method: the size of a request, the check of its contents, and the number of concurrent
-    calls.
+    """The limits of one gRPC method: the size of a request, the check of its contents, and the kind of call by which
+    concurrent calls are limited.
     """
 
     max_request: int = limits.MAX_SMALL_REQUEST
@@ -530,7 +530,7 @@ class GrpcPort:
 
 async def end_of_tasks() -> None:
     """Wait until gRPC's tasks for closed ports have ended, for at most END_SECONDS. Call this once, before the asyncio
-    loop ends.
+    loop ends, because gRPC writes a traceback for each task that has not ended then.
     """
     # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
     rest = asyncio.all_tasks() - {asyncio.current_task()}

@@ -90,7 +90,7 @@ QUIET_SECONDS = 0.05
 class Follower(Protocol):
     """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
 
-    :class:`SharedReader` calls :meth:`take` in the turn of the asyncio loop in which the commits arrive.
+    :class:`SharedReader` calls :meth:`take` in the same iteration of the asyncio loop in which the commits arrive.
     """
 
     def take(self, step: CommitStep, now: float) -> bool:
@@ -107,7 +107,9 @@ class Follower(Protocol):
 
 
 class Waiter:
-    """One dump, which may wait in the asyncio loop for its next step (the next chunks)."""
+    """The waiting state of one dump, which may wait in the asyncio loop for its next step (the next chunks). Other
+    threads can wake the dump by this object.
+    """
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
@@ -133,8 +135,8 @@ class Waiter:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A request for the next step (the next chunks) from one place (position, filter and state), with the dumps that
-    wait for the answer.
+    """A request for the next step (the next chunks) from one place, with the dumps that wait for the answer. A place is
+    a binlog position with the filter and the dump's state.
     """
 
     place: DumpPlace
@@ -298,8 +300,9 @@ class SharedReader:
             self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
-        """Queue requests for planning, and let the next turn of the loop plan them or hand them to worker threads. The
-        dumps that ask have begun to wait by then, and further requests for the same segment may have come.
+        """Queue requests for planning (the decision which events are sent). The next iteration of the asyncio loop
+        plans them or hands them to worker threads. The dumps that ask have begun to wait by then, and further requests
+        for the same segment may have come.
         """
         if not requests:
             return
@@ -311,8 +314,9 @@ class SharedReader:
         self._loop.call_soon(self._plan_here if is_short else self._begin_planning)
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
-        """Tell whether the requests are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file
-        that this process itself writes.
+        """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if they
+        are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file that this process itself
+        writes.
         """
         if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
@@ -322,8 +326,8 @@ class SharedReader:
         return False
 
     def _is_quick(self, place: DumpPlace) -> bool:
-        """Tell whether at most one dump is running, and the segment at its position is in memory and quick to decide,
-        or quick to scan.
+        """Tell whether planning at ``place`` is so quick that the asyncio loop does it itself. This is so if at most
+        one dump is running, and the segment at its position is in memory and quick to decide, or quick to scan.
         """
         if not self._is_alone:
             return False
@@ -333,7 +337,7 @@ class SharedReader:
         return not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
-        """Plan all queued requests in this turn of the asyncio loop. For little work this takes less time than a
+        """Plan all queued requests in this iteration of the asyncio loop. For little work this takes less time than a
         hand-over to a thread.
         """
         while self._queue:
@@ -358,11 +362,12 @@ class SharedReader:
         self._later(finish)
 
     def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Plan requests for one segment. Return the answer to each request, the watcher's generation, and the end of
-        the binlog.
+        """Make the next steps for requests that concern one segment (a scanned part of a file). Return three results:
+        the answer to each request, the watcher's generation, and the end of the binlog.
 
-        The generation is a number that grows with the binlog, taken before the binlog was read. The end is None unless
-        a step leads to the end.
+        The generation is a number that grows with the binlog, taken before the binlog was read. By it the caller
+        notices growth during the planning. The end (file, position and generation) is None unless a step leads to the
+        end.
         """
         generation = self.store.watcher.generation
         found = self._found([request.place for request in group])
@@ -371,8 +376,9 @@ class SharedReader:
         return list(zip(group, found, strict=True)), generation, end
 
     def _end_at(self, place: DumpPlace, generation: int) -> _End | None:
-        """Return the position of ``place`` as the end of the binlog. Return None if the binlog has events or another
-        file after it.
+        """Return the end of the binlog (file, position, generation) if ``place`` is the end. Return None if the binlog
+        has events or another file after it. ``generation`` is the number of the binlog's growth, taken before the
+        binlog was read.
         """
         source, store = place.source, self.store
         # The next planning meets the error of a file that cannot be read. An error here, even one that nobody foresaw,
@@ -403,8 +409,8 @@ class SharedReader:
             return [error] if len(places) == 1 else [one for place in places for one in self._found([place])]
 
     def _make_small(self, step: Step) -> None:
-        """Make the messages of a small first chunk, which dumps then find ready. Filters that decide alike share the
-        chunk.
+        """Make and cache the messages of the step's first chunk if the chunk is small, so that the dumps find them
+        ready. Filters that decide alike share the chunk.
         """
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL and piece not in self._messages:
@@ -453,8 +459,8 @@ class SharedReader:
         return self._end == (place.source, place.position, self.store.watcher.generation)
 
     def _answer_some(self) -> None:
-        """Wake at most ``_ANSWERED_IN_A_TURN`` dumps with their answers now, and the others in later turns of the loop,
-        so that other calls can run between.
+        """Wake at most ``_ANSWERED_IN_A_TURN`` dumps with their answers now, and the others in later iterations of the
+        asyncio loop, so that other calls can run between.
         """
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
             _settle(*self._answers.popleft())
@@ -468,7 +474,7 @@ class SharedReader:
         self._enqueue(waiting)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Send events that this process has just received to the waiting dumps, in the present turn of the asyncio
+        """Send events that this process has just received to the waiting dumps, in the present iteration of the asyncio
         loop.
 
         ``data`` are whole events, which the binlog file ``file`` has from the byte offset ``offset`` on. Dumps that
@@ -525,9 +531,9 @@ class SharedReader:
         return self._recent_steps[place]
 
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
-        """Let the followers that wait for a request send the commits of ``step``, and then wait for the next growth.
-        Give the step to the dumps without a follower. Wake the dumps that cannot send it. ``now`` is the loop's time,
-        seconds.
+        """Give ``step``, commits that were just received, to the dumps that wait for ``request``. The followers (dumps
+        that can send at once) send the commits, and then wait for the next growth. The other dumps get the step as
+        their answer. A follower that cannot send the step is woken. ``now`` is the loop's time, seconds.
         """
         del self._requests[request.place]
         is_free = step.after not in self._requests
@@ -554,8 +560,8 @@ class SharedReader:
             self._waiting[request] = None
 
     def _wait_at_most(self, waiter: Waiter, follower: Follower, now: float) -> None:
-        """Bring forward the time at which a dump that has sent commits is woken without new ones, if it must be woken
-        earlier.
+        """Shorten the wait of a dump that has just sent commits, if the dump must be woken earlier than its timer says.
+        For example, an empty message may be due soon after the commits.
         """
         if waiter.timer is not None and waiter.due > now + QUIET_SECONDS:
             seconds = follower.patience()
@@ -618,8 +624,9 @@ class SharedReader:
                 self._begin(piece, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
-        """Make and cache the messages of the chunk with index ``number`` of a step, in this turn of the loop. Behind
-        the step's last chunk, make the next step's first one. Errors are ignored.
+        """Make and cache the messages of the chunk with index ``number`` of ``step``, in this iteration of the asyncio
+        loop, before a dump asks for them. Behind the step's last chunk, make the next step's first one. Errors are
+        ignored.
         """
         following = step if number < len(step.pieces) else self._steps.peek(step.after)
         piece = None if following is None else following.pieces[number % len(step.pieces)]
@@ -631,9 +638,10 @@ class SharedReader:
                     self._messages.add(piece, messages)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
-        """Make a chunk's messages in this turn of the loop, which takes less time than a hand-over to a thread.
+        """Make a chunk's messages in this iteration of the asyncio loop, which takes less time than a hand-over to a
+        thread. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
 
-        Return None if bytes must be read from the disk, or if too many chunks were made in this turn.
+        Return None if bytes must be read from the disk, or if too many chunks were made in this iteration.
         """
         needed, window = piece.needed, None
         if needed is None or self._made_here >= _MADE_IN_A_TURN:
@@ -653,7 +661,7 @@ class SharedReader:
 
     def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[bytes, ...]]:
         """Let a worker thread make the messages of a chunk, unless one does so already. Return the future with the
-        messages.
+        messages. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
         """
         making = self._making.get(piece)
         if making is None:

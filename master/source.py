@@ -75,7 +75,7 @@ class LoopTurns:
     """Receives the events of the source (the running server that the master follows) in the asyncio loop that also runs
     the dumps, while few events arrive.
 
-    A commit is then received, stored and sent in one turn of the loop, without another thread.
+    A commit is then received, stored and sent in one iteration (turn) of the loop, without another thread.
 
     Parameters:
         loop: the loop.
@@ -90,8 +90,9 @@ class LoopTurns:
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn``, which receives events, in the loop whenever the socket ``stream`` has data. Call ``tick``
-        every second. Wait until ``turn`` returns False.
+        """Receive events from ``stream``, the connection to the source, until ``turn`` returns False. The loop calls
+        ``turn``, which receives the events, whenever the socket has data, and ``tick`` every second. The calling thread
+        waits.
 
         The method also returns when the loop ends. It raises the errors of ``turn`` and ``tick``.
         """

@@ -93,7 +93,8 @@ class Logged:
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
         """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
-        slave's master dropped are added, too.
+        slave's master dropped are added, too. ``sources`` turns the numbers of GTID sources in the segment into server
+        UUIDs, or domain and server ids.
         """
         add_transactions(self.gtids, segment, sources)
         if self.gtids.family == "mysql":
@@ -269,7 +270,7 @@ def keep_uuid(binlogs: BinlogSet) -> None:
 
 def _kept(index: Path) -> list[Path]:
     """Return the paths of the files that may have a binlog set's UUID: a server's ``auto.cnf``, and the file of
-    :func:`keep_uuid`.
+    :func:`keep_uuid`. ``index`` is the path of the set's index file.
     """
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]
 

@@ -146,7 +146,9 @@ class Who:
 
     @property
     def by(self) -> tuple[str, str]:
-        """The arguments of :meth:`of` that make these conditions, such as ``("user", "repl")``."""
+        """The name and the value of the property by which these conditions select slaves, such as ``("user", "repl")``.
+        For all slaves it is ``("all", "")``.
+        """
         for by in ("server_id", "uuid", "user", "host", "network"):
             if values := getattr(self, f"{by}s"):
                 return by, ",".join(map(str, values if by == "network" else sorted(values)))
@@ -196,7 +198,7 @@ class Who:
 
 def _edges(networks: Iterable[Network]) -> Iterator[Address]:
     """Yield the first address of each part into which the bounds of the networks divide the IPv4 and the IPv6
-    addresses.
+    addresses. All addresses of one part lie in the same networks, so that one address stands for all.
     """
     yield ipaddress.IPv4Address(0)
     yield ipaddress.IPv6Address(0)
