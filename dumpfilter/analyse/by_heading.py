@@ -257,7 +257,9 @@ class HeadingSums:
         return {one: Volume(*row[:3]) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def widened(self) -> HeadingSums:
-        """Return the sums of events, bytes and transactions merged into the next longer periods of time."""
+        """Return the sums of events, bytes and transactions merged into the next longer periods of time, for example
+        from 1 second to 5 seconds.
+        """
         seconds = wider(self.seconds)
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 

@@ -268,7 +268,9 @@ class Gatherer:
             self._keep(owner, event)
 
     def _follow(self, event: SetEvent) -> None:
-        """Record the views and stored functions that a statement defines."""
+        """Record the views and stored functions that a statement defines, through which later statements may use
+        tables.
+        """
         facts = event.facts
         if facts.thing is Thing.FUNCTION:
             self._function_changes += 1

@@ -114,8 +114,8 @@ _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 
 @dataclass(frozen=True)
 class RuleNames:
-    """The names of databases and tables in a binlog set as a filter's rules see them, after
-    ``--replicate-rewrite-db``. The value of each name is the first event that names it.
+    """The names of databases and tables in a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``.
+    Each name is the key of the first event that names it.
     """
 
     databases: dict[str, SetEvent]

@@ -440,7 +440,7 @@ def _when(timestamp: int, server_id: int) -> bytes:
 
 
 class _EventError(Exception):
-    """An error about the event at index ``event`` of a batch."""
+    """An error about a malformed event. ``event`` is the event's index in its batch."""
 
     def __init__(self, event: int, error: BinlogError) -> None:
         self.event, self.error = event, error
@@ -516,13 +516,15 @@ class _Batch:
             self.is_open = False
 
     def leave_out(self) -> None:
-        """Remove the Table_map events of the current statement from its BINLOG statement."""
+        """Remove the Table_map events of the current statement from its BINLOG statement, because the statement cannot
+        run on the target.
+        """
         first = self.closed[-1] if self.closed else 0
         self.encoded = [event for event in self.encoded if event < first]
         self.drops_waiting = self.drops_waiting or not self.closed
 
     def cut(self, count: int) -> None:
-        """Discard all events after the first ``count``."""
+        """Discard all events after the first ``count``, because the next event is malformed."""
         del self.texts[count:]
         self.encoded = [event for event in self.encoded if event < count]
         self.closed = [end for end in self.closed if end <= count]
@@ -533,7 +535,9 @@ class _Batch:
         return np.concatenate([kept.offset for kept in self._kept])[: len(self.texts)]
 
     def events(self) -> tuple[Bytes, Int64, Int64]:
-        """Return three arrays: the bytes of all events, and each event's offset and size in them."""
+        """Return three arrays: the bytes of all events one after another, and each event's offset and size in these
+        bytes.
+        """
         behind = np.cumsum([0, *(kept.data.size for kept in self._kept)]).tolist()
         count = len(self.texts)
         data = np.concatenate([kept.data for kept in self._kept])

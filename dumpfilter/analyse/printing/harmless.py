@@ -169,7 +169,9 @@ class Harmless:
     # The statements that change rows.
 
     def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
-        """Return the target's tables whose rows a statement may change."""
+        """Return the target's tables whose rows a statement may change, directly or through views, triggers and stored
+        functions.
+        """
         body = self.world.body(facts.body, self.world.default_database(query.db))
         if facts.kind is K.TRUNCATE_TABLE:
             return {table.replica for table in body.tables}

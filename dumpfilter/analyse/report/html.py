@@ -175,5 +175,7 @@ def _asset(name: str) -> str:
 
 @functools.cache
 def _digest(script: str) -> str:
-    """Return the SHA-256 digest of a script in the notation of a content security policy."""
+    """Return the SHA-256 digest of a script in the notation of a content security policy. The policy of a page lists
+    the scripts that the page may run.
+    """
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -304,7 +304,9 @@ class Tally:
         return int(self._memory.state[K.N_CONDITIONS])
 
     def _conditions(self) -> Conditions:
-        """Return all conditions. They refer to subjects by their numbers in the register of subjects."""
+        """Return all conditions (such as "table 5 is sent"). Tables and statements have their numbers in the register
+        of tables and statements.
+        """
         rows, end = self._memory.conditions[: self.conditions_count], self._memory.state[K.N_MEMBERS]
         return Conditions(
             rows[:, K.Q_REQUIRED].astype(np.int32),
@@ -441,7 +443,9 @@ class _Filters:
         return len(self.numbers)
 
     def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
-        """Return for each filter whether it sends at least one of ``subjects`` (numbers of tables or statements)."""
+        """Return for each filter whether it sends at least one of ``subjects`` (numbers of tables or statements), as a
+        Boolean array.
+        """
         sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
         return sent
 
