@@ -539,7 +539,7 @@ class Channel:
         With the option ``alone`` the threads of a channel end independently, as in a server. The applier then ends only
         if the I/O thread has reached the end of the binlog with the option ``once``.
         """
-        self._note_end("io", "i/o thread ended", error)
+        self._note_end("io", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
             self.relay_end.close()
 
@@ -551,14 +551,15 @@ class Channel:
         server.
         """
         self.progress.told()
-        self._note_end("sql", "applier ended", error)
+        self._note_end("sql", error)
         if error is not None and not self.options.alone:
             self.io.stop()
 
-    def _note_end(self, thread: Literal["io", "sql"], event: str, error: BaseException | None) -> None:
+    def _note_end(self, thread: Literal["io", "sql"], error: BaseException | None) -> None:
         if error is not None:
             self.counters.count_error(thread, str(error))
             if self.options.alone:
+                event = "i/o thread ended" if thread == "io" else "applier ended"
                 log.error(event, channel=self.name, error=str(error))
 
 

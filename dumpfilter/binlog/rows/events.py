@@ -439,13 +439,17 @@ class _Search:
 
 
 def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
-    """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``. The slices must ascend and not overlap."""
-    edges = np.stack((begin, end), axis=1).ravel()
+    """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``, which must not overlap.
+
+    They may come in any order, because the events of opened transactions lie behind the others in ``data``.
+    """
+    order = np.argsort(begin, kind="stable")
+    edges = np.stack((begin[order], end[order]), axis=1).ravel()
     buffers = [None, pa.py_buffer(np.append(edges, edges[-1:])), pa.py_buffer(data)]
     # Every second value lies between two slices.
-    return pa.Array.from_buffers(pa.large_binary(), edges.size, buffers).take(
-        pa.array(np.arange(0, edges.size, 2))
-    )
+    index = np.empty_like(order)
+    index[order] = np.arange(0, edges.size, 2)
+    return pa.Array.from_buffers(pa.large_binary(), edges.size, buffers).take(pa.array(index))
 
 
 def _codes(values: pa.Array) -> Int64s:

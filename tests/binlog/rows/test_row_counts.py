@@ -43,14 +43,18 @@ class Stream:
     def raw(self, kind: int, role: int, body: bytes) -> None:
         self._events.append((kind, role, body))
 
-    def counted(self, counter: RowCounter) -> list[int]:
-        """Return the counts of the events that were added since the last call."""
+    def counted(self, counter: RowCounter, behind: int = 0) -> list[int]:
+        """Return the counts of the events that were added since the last call.
+
+        The bytes of the first ``behind`` events lie behind the others, like those of opened transactions.
+        """
         trailer = bytes(self._fd.checksum_length)
         raw = [bytes(19) + body + trailer for _, _, body in self._events]
         size = np.array([len(event) for event in raw], np.int64)
+        placed = np.roll(size, -behind)
         found = counter.count(
-            np.frombuffer(b"".join(raw), np.uint8),
-            np.cumsum(size) - size,
+            np.frombuffer(b"".join(raw[behind:] + raw[:behind]), np.uint8),
+            np.roll(np.cumsum(placed) - placed, behind),
             size,
             np.array([kind for kind, _, _ in self._events], np.uint8),
             np.array([role for _, role, _ in self._events], np.uint8),
@@ -116,3 +120,13 @@ def test_a_table_map_that_is_too_short_or_of_no_known_types() -> None:
 
 def test_nothing() -> None:
     assert Stream(MYSQL).counted(RowCounter()) == []
+
+
+@pytest.mark.parametrize("behind", range(9))
+def test_opened_transactions_lie_behind_the_other_events(behind: int) -> None:
+    stream = Stream(MYSQL)
+    for table in (1, 2, 1):
+        stream.map(7, table)
+        stream.rows(7, ROW * table, ends=False)
+        stream.rows(7, ROW)
+    assert stream.counted(RowCounter(), behind) == [-1, 1, 1, -1, 2, 1, -1, 1, 1]
