@@ -185,7 +185,9 @@ class PlacedPlan(ABC):
 
 
 def _buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return the first ``size`` bytes of the present thread's buffer, which the next call in this thread reuses."""
+    """Return the first ``size`` bytes of a buffer for bytes of a file. Each thread has one buffer, and the next call in
+    the thread returns the same bytes again.
+    """
     kept: npt.NDArray[np.uint8] | None = getattr(_scratch, "buffer", None)
     if kept is None or kept.size < size:
         kept = _scratch.buffer = np.empty(max(size, 1 << 20), np.uint8)
@@ -361,7 +363,7 @@ def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey])
     ``runs`` has one row for each range of GTIDs: the number of the GTID source in the index, and the first and the last
     transaction number. ``key_of`` turns a source's number into (server UUID, tag) or (domain id, server id). The
     message groups the ranges by source, in ascending order. Each range is stored as its distance from the range before
-    and its length.
+    and its length, which takes few bytes.
     """
     members = []
     for source, group in groupby(sorted(runs), key=itemgetter(0)):

@@ -304,7 +304,7 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 
 class Part(NamedTuple):
-    """One received transaction with the events that the master sends of it."""
+    """One received transaction with a filter's decision and the events that the master sends of it."""
 
     commit: Commit
     decision: Decision
@@ -337,8 +337,8 @@ class CommitStep:
 
 
 class Decider:
-    """Decides received commits for all filters of a binlog set. Decisions are cached by the shape of the transaction
-    (the types, flags and tables of its events).
+    """A cache of filter decisions about received commits, for all filters of a binlog set. A decision is cached by the
+    filter and by the shape of the transaction (the types, flags and tables of its events).
     """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:

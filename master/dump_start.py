@@ -156,8 +156,8 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
-    """Check the GTIDs or the position from which a slave or replica wants the binlog. Raises ReplicaAhead for GTIDs
-    that the source of the binlog lacks.
+    """Check the GTIDs or the position from which a slave or replica wants the binlog, before its dump starts. Raises
+    ReplicaAhead for GTIDs that the source of the binlog lacks. ``server_uuid`` is the UUID of the binlog set.
 
     If the master receives the binlog from a running server and only lags behind, wait until the master has received
     what the replica has. Raises BinlogUnreadable (momentary) if the master still lags after LONGEST_WAIT. A file and
@@ -198,7 +198,7 @@ def _ahead(
     wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
 ) -> ReplicaAhead | None:
     """Return the error for a start (GTIDs, or a file and position) that lies after the end of the binlog in ``store``.
-    Return None for an acceptable start.
+    Return None for an acceptable start. ``server_uuid`` is the UUID of the binlog set.
 
     ``source`` has the GTIDs of the server from which the master receives the binlog; None if that server was not asked.
     """

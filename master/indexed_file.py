@@ -448,8 +448,8 @@ class IndexedFile:
             return True
 
     def prepared_at_end(self) -> Prepared:
-        """Scan the rest of the file. Return the XA transactions that are still prepared at the file's end, by XID.
-        Raises BinlogError.
+        """Scan the rest of the file. Return the XA transactions that are still prepared at the file's end, by XID, with
+        the numbers of their sets of tables and statements. A later file may end them. Raises BinlogError.
         """
         with self._lock:
             while self._scan_next():
@@ -465,7 +465,8 @@ class IndexedFile:
         self._reader.check_end(last=last)
 
     def release(self) -> None:
-        """Free the buffers that a scan of this file needs. A later scan allocates them again.
+        """Free the buffers that a scan of this file needs, because the file was read to its end. A later scan allocates
+        them again.
 
         Without this, memory would grow with the number of open binlog files.
         """

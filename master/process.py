@@ -487,7 +487,9 @@ def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iter
 
 @dataclass
 class Reload:
-    """Reloads the configuration file of a running master. Thread-safe."""
+    """The reload of a running master's configuration file: :meth:`run` reads the file again and puts it into force.
+    Thread-safe.
+    """
 
     service: DumpFilterService
     load: Callable[[], MasterConfig] | None

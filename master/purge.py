@@ -200,7 +200,7 @@ _WARN_SECONDS = 24 * 3600.0
 
 
 class StoreExpiry:
-    """Removes the old files of a store (received binlog set). One thread calls :meth:`run` regularly.
+    """The removal of the old files of a store (received binlog set). One thread calls :meth:`run` regularly.
 
     ``seconds`` is the age of a file's last write from which on the file may be removed. ``nbytes`` is the total size of
     all files above which the oldest may be removed, bytes.
@@ -258,8 +258,8 @@ class StoreExpiry:
         return gone
 
     def _beyond(self, names: list[str]) -> int:
-        """Return how many of the oldest files are beyond a limit on age or size. ``names`` are all files, oldest first.
-        The newest file never counts.
+        """Return how many of the oldest files are older than the limit on age, or exceed the limit on the total size.
+        ``names`` are all files of the store, oldest first. The newest file never counts.
         """
         found = [self._service.store.binlogs.path(name).stat() for name in names]
         total = sum(file.st_size for file in found)

@@ -303,8 +303,8 @@ class RegisteredSlave:
         return self.weight_with(self.flags)
 
     def weight_with(self, flags: TableFlags) -> int:
-        """Return the approximate memory of the slave's registration if its filter were the one of ``flags`` (verdicts
-        with the filter's rules), bytes.
+        """Return the approximate memory of the slave's registration, bytes, if its filter were the one in ``flags``.
+        With it the register checks a new filter against the limit on memory before the filter comes into force.
 
         The slave's last few former filters count, too. The register keeps them, because the slave may need the end of
         XA transactions that they sent.
@@ -718,7 +718,9 @@ class Presence(enum.StrEnum):
 
 @dataclass
 class KnownSlave(SlaveCounts):
-    """A slave's statistics with its present state. ``last_seen_at`` is 0 for a slave that was never seen."""
+    """A slave's statistics with its present state, such as connected or gone. ``last_seen_at`` is 0 for a slave that
+    was never seen.
+    """
 
     presence: Presence = Presence.GONE
     registered: RegisteredSlave | None = None
@@ -774,7 +776,7 @@ class KnownSlaves:
 
     def all(self) -> list[KnownSlave]:
         """Return all slaves that the master knows. Registered slaves come first, and last the slaves that only a
-        ``[[replica]]`` table names.
+        ``[[replica]]`` table of the configuration file names.
 
         Disconnected slaves are left out when they were last seen longer ago than the time of ``--keep-slaves``, unless
         a table names them.
@@ -822,7 +824,8 @@ class KnownSlaves:
         return self._drained(next(self._with_refusals([known], 0.0)))
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
-        """Yield the slaves that ``[[replica]]`` tables name and that are not in ``known``.
+        """Yield the slaves that ``[[replica]]`` tables of the configuration file name and that are not in ``known``.
+        ``records`` are the statistics of all slaves that the master remembers.
 
         A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
         after the time of ``--keep-slaves``.
@@ -855,8 +858,8 @@ def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]
 
 
 def _newest(slaves: Iterable[KnownSlave]) -> list[KnownSlave]:
-    """Return one slave for each identity (user, channel, server id): the connected one, or else the registered one, or
-    else the slave that was seen last.
+    """Return one slave for each identity (user, channel, server id), although a slave may have several registrations or
+    records. It is the connected one, or else the registered one, or else the slave that was seen last.
     """
     found: dict[SlaveIdentity, KnownSlave] = {}
     for one in slaves:

@@ -191,7 +191,7 @@ class Access:
     def _stand_in(self, user: str) -> StoredPassword:
         """Return a password to check for a user name that does not exist. One name always gets the same password.
 
-        The check takes as long as for an existing user, so that the time does not tell which users exist.
+        The check fails, and takes as long as for an existing user. So the time does not tell which users exist.
         """
         absent = self._absent
         return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
@@ -201,8 +201,11 @@ class Access:
         return hmac.digest(self._key, b"%s%d:%s%s" % (kind, len(name), name, secret), "sha256")
 
     def _check_wait(self, guesser: Hashable, guessed: str | None) -> None:
-        """Raise TryLater if the client ``guesser`` must wait. ``guessed`` is the user whose wrong passwords count, too;
-        None for a slave that has proved its password before.
+        """Raise TryLater if the client must wait because of wrong passwords. ``guesser`` is the key under which the
+        client's wrong passwords are counted: its address, or its secret if it has logged in before.
+
+        ``guessed`` is the user whose wrong passwords from all clients count, too. It is None for a slave that has
+        proved its password before.
         """
         with self._lock:
             wait = self._addresses.wait(guesser)

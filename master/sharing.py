@@ -257,8 +257,9 @@ class SharedReader:
         return found
 
     def _expire(self, waiter: Waiter) -> None:
-        """Wake a dump whose waiting time is over. If its follower has sent a message meanwhile, let it wait for the
-        rest of the new waiting time.
+        """Wake a dump whose waiting time is over, for example because a heartbeat is due. If its follower (the dump
+        that sends commits at once) has sent a message meanwhile, let the dump wait for the rest of the new waiting
+        time.
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
@@ -391,8 +392,9 @@ class SharedReader:
         return None
 
     def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
-        """Return the answers to the requests for ``places``, which lie in one segment. Make the messages of small first
-        chunks, and begin to scan the events after the segment.
+        """Return for each of ``places``, which lie in one segment (a scanned part of a file), the next step of a dump.
+        An error takes the place of a step that cannot be made. Also make the messages of small first chunks, and begin
+        to scan the events after the segment.
         """
         try:
             found: list[_Found] = [*steps_from(self.store, places)]
@@ -501,8 +503,8 @@ class SharedReader:
     def _send_commits(
         self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
     ) -> list[_Request]:
-        """Let waiting dumps send commits that were received for the file ``source``. Return the requests of the dumps
-        that must read the commits from the binlog.
+        """Let the dumps of the requests ``waiting`` send commits that were received for the file ``source``. Return the
+        requests of the dumps that must read the commits from the binlog.
         """
         rest, reach, end, now = [], self._decider.reach(commits), commits[-1].end, self._loop.time()
         self._end = source, end, self.store.watcher.generation
@@ -519,8 +521,8 @@ class SharedReader:
         return rest
 
     def _recent_step(self, place: DumpPlace) -> CommitStep | None:
-        """Return the step from ``place`` over received commits that are still in memory. Return None without such
-        commits, and if the dump thread must decide them.
+        """Return the next step from ``place`` (a dump's position and state) over received commits that are still in
+        memory. Return None without such commits, and if the dump thread must decide them.
         """
         if place.source is not self._live or place.thread.in_transaction:
             return None

@@ -72,8 +72,8 @@ class SourceEnded(BinlogError):
 
 
 class LoopTurns:
-    """Receives the events of the source (the running server that the master follows) in the asyncio loop that also runs
-    the dumps, while few events arrive.
+    """A receiver of the source's events (the source is the running server that the master follows). While few events
+    arrive, it runs in the asyncio loop that also runs the dumps.
 
     A commit is then received, stored and sent in one iteration (turn) of the loop, without another thread.
 

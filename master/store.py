@@ -132,7 +132,7 @@ seconds.
 
 
 class Watcher:
-    """Detects that the binlog set has grown, and then calls :attr:`listener`.
+    """A watcher that detects growth of the binlog set, and then calls :attr:`listener`.
 
     A receiver in this process reports each write, by the function of :meth:`follow_writer`. For a set that another
     process writes, a thread waits for changes of the paths that ``files`` returns. It then calls ``look``, which
@@ -181,8 +181,8 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start to look for growth if ``wanted``; otherwise stop. A writer in this process reports each growth in any
-        case.
+        """Start to look for growth if ``wanted``, because dumps wait; otherwise stop. A writer in this process reports
+        each growth in any case.
         """
         if self.is_told or wanted == self._is_wanted:
             return

@@ -75,7 +75,8 @@ class Peer:
     @property
     def identity(self) -> SlaveIdentity:
         """The key by which the master recognizes a slave that returns: user, channel and server id. A slave that was
-        set up anew has another UUID, and is recognized by its server id. For server id 0 the UUID takes its place.
+        set up anew has another UUID, and is recognized by its server id. For server id 0 the UUID takes the place of
+        the server id.
         """
         return self.user, self.channel, self.server_id or self.uuid
 

@@ -164,8 +164,13 @@ _HIT = np.uint32(FILTER_HIT_F)
 
 
 class Columns(NamedTuple):
-    """The arrays of a segment (a part of a binlog file), with an entry for each event or transaction. From these arrays
-    :mod:`dumpfilter.dump.cut` decides for each filter which events are sent.
+    """The arrays of a segment (a part of a binlog file), from which :mod:`dumpfilter.dump.cut` decides for each filter
+    which events are sent.
+
+    ``offset``, ``size``, ``role`` and ``subject`` have an entry for each event. They are the byte offset in the file,
+    the size in bytes, how the event travels in a filtered stream, and the number of its table or statement. The arrays
+    ``txn_...`` have an entry for each transaction, as :class:`~dumpfilter.index.segment.Segment` describes them.
+    ``txn_event`` is the number of a transaction's first event, and ``txn_source`` and ``txn_number`` are its GTID.
 
     Columns that are made for one filter may begin with carried events. A carried event lies before the segment, in the
     transaction that continues in the segment. Later events of this transaction decide whether the carried event is

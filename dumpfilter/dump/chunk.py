@@ -81,8 +81,9 @@ class Gaps:
         return replace(self, row=row)
 
     def between(self, begin: int, end: int) -> Gaps:
-        """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the message's events.
-        Offsets of the result count from ``begin``. A gap stands for consecutive transactions that the master dropped.
+        """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the message's events, so
+        that a large chunk can be split into several messages. Offsets of the result count from ``begin``. A gap stands
+        for consecutive transactions that the master dropped.
         """
         first, stop = np.searchsorted(self.row[:, K.G_OFFSET], [begin, end]).tolist()
         before = [0] * K.GAP_COLUMNS
@@ -262,8 +263,8 @@ class ChunkPlan:
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return for each event whether it lies in one of the byte ranges that are sent, bool of shape (number of events,).
 
-    ``ranges`` are the rows of :attr:`ChunkPlan.ranges` of one or more plans (descriptions of messages to a slave), in
-    ascending order. ``offset`` are the events' byte offsets in the file.
+    ``ranges`` are the rows of :attr:`ChunkPlan.ranges` (offset, size and change) of one or more plans, in ascending
+    order. A plan describes a message to a slave. ``offset`` are the events' byte offsets in the file.
     """
     start, size, patch = ranges.T
     # An event that is sent in another form has a byte range for itself.

@@ -70,8 +70,8 @@ class Reach:
     slaves. A GTID range has the lowest and highest transaction number of one GTID source (server UUID, or MariaDB's
     domain and server id).
 
-    With a Reach the master tells quickly that a slave has none of the segment's transactions, and ignores none of their
-    servers. Such a segment needs no check for each transaction.
+    From a Reach the master often sees at once that a slave has none of the segment's transactions and ignores none of
+    their servers. Such a segment needs no check for each transaction.
     """
 
     server_ids: set[int] = field(default_factory=set)
@@ -351,7 +351,7 @@ class DumpThread:
     @property
     def decides_by_flags(self) -> bool:
         """Whether the filter's decisions about tables alone decide the next transactions, if these are plain row
-        changes.
+        changes. Then a decision can be cached and used for other transactions with the same tables.
 
         The value is False inside a transaction, and if the slave leaves out transactions. It is also False with an
         imposed filter, which the master's operator sets.
@@ -360,7 +360,8 @@ class DumpThread:
 
     def passed(self, position: int) -> DumpThread:
         """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
-        events before it. The caller has decided these events itself.
+        events before it. It is for a caller that has decided these events itself, such as just received commits in
+        memory.
 
         The passed transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
         """

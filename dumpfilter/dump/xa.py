@@ -47,7 +47,9 @@ class SentParts(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """A hashable value that is equal for records that say the same about the same XA transactions."""
+        """A hashable value that is equal for records that say the same about the same XA transactions. Dumps that
+        differ in it cannot share messages.
+        """
         return frozenset(self.is_sent.items())
 
     def following(
@@ -164,7 +166,7 @@ class XaEnds(NamedTuple):
     @property
     def key(self) -> Hashable:
         """A hashable value that is equal for objects that decide alike about XA COMMIT and XA ROLLBACK in the rest of
-        the binlog.
+        the binlog. Dumps that differ in it cannot share messages.
         """
         return self.earlier, self.older, frozenset(self.is_sent.items())
 

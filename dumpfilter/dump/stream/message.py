@@ -120,8 +120,8 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
 
 
 class Kept(NamedTuple):
-    """The size and CRC32 of the events that a slave has received after its last resume point, from an incomplete
-    transaction. A resume point is a transaction boundary at which a broken stream can begin again.
+    """The size and CRC32 of the events of an incomplete transaction that a slave has received. They lie after the
+    slave's last resume point, a transaction boundary at which a broken stream can begin again.
 
     The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
     """
@@ -411,8 +411,8 @@ def hits_from_numbers(counts: dict[int, int]) -> Hits:
 
 
 class EventProof:
-    """The verification of a stream of events, given piece by piece. A piece may end inside an event, even inside its
-    header.
+    """A check of a stream of events for damage. The events are given piece by piece, and a piece may end inside an
+    event, even inside its header.
 
     ``checksum`` tells whether events end in a CRC32. Without checksums only the events' lengths can be checked.
     """

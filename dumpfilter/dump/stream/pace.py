@@ -93,8 +93,8 @@ class Pace:
         return message_size(self.rate, self._most)
 
     def hear(self, rate: int) -> None:
-        """Raise the rate to the rate that the slave has measured, bytes per second. A smaller rate, and one that the
-        slave repeats, are ignored.
+        """Take over the rate that the slave has measured and reports, bytes per second, if it is higher than the
+        present rate. A rate that the slave only repeats is ignored.
         """
         if rate != self._told:
             self._told = rate
