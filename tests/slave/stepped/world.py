@@ -24,7 +24,12 @@ START = 1_700_000_000.0
 _MOST_ROUNDS = 20_000
 """The number of rounds after which a world that does not become quiet counts as hanging."""
 
-_PACKAGES = ("dumpfilter.slave.", "dumpfilter.filter.channels", "dumpfilter.master.dump")
+_PACKAGES = (
+    "dumpfilter.slave.",
+    "dumpfilter.base.waiting",
+    "dumpfilter.filter.channels",
+    "dumpfilter.master.dump",
+)
 """The beginnings of the names of modules in which the names are replaced."""
 
 
@@ -204,7 +209,7 @@ class World:
         instead = {
             "threading": self.threading,
             "time": self.time,
-            "random": SimpleNamespace(Random=lambda: random.Random(0)),
+            "random": SimpleNamespace(Random=lambda: random.Random(0), uniform=random.Random(0).uniform),
         }
         kept = [
             (module, name, getattr(module, name))
