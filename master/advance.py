@@ -337,8 +337,8 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 def chunk_of_commits(
     place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Runs, gaps: GapList
 ) -> bytes:
-    """Return the chunk (serialized message) from ``place`` to the position ``end`` of the same file, both transaction
-    boundaries.
+    """Return the chunk (serialized message) for commits that the master has just received. It leads from ``place``, the
+    dump's position and state, to the position ``end`` of the same file. Both are transaction boundaries.
 
     ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` those of the
     dropped ones.

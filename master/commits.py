@@ -89,8 +89,8 @@ class Decision(NamedTuple):
 
 @dataclass(eq=False)
 class Commit:
-    """One received transaction of plain row changes: its events, its GTID and its shape (the events' types, flags and
-    tables).
+    """One received transaction of plain row changes: its events, its GTID and its shape. The shape has the events'
+    types, flags and tables, and transactions of equal shape get equal filter decisions.
     """
 
     offset: int

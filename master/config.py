@@ -372,7 +372,10 @@ class ReplicaEntry(_Login, FilterTable):
         return self
 
     def _check_adopting(self) -> None:
-        """Raise a validation error for a key that contradicts ``adopt``, which uses the replica's own filter."""
+        """Raise a validation error if this ``[[replica]]`` table of the configuration file lacks ``connect``, or has a
+        key that contradicts its key ``adopt``. With ``adopt`` the master reads the replica's own filter and uses it
+        instead of rules in the table.
+        """
         if self.rules is not None:
             raise wrong(
                 "stands beside adopt = true, with which the replica's own filter is used: keep one of the two",

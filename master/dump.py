@@ -214,7 +214,7 @@ class Dump:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the dump waits for the binlog to grow. It must have yielded its first message."""
+        """Whether the dump waits for the binlog to grow. The dump must have yielded its first message before."""
         return self._reader.waits_at(self._place)
 
     def close(self) -> None:

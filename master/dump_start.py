@@ -562,7 +562,9 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
 
 
 def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
-    """Tell whether an event begins at the byte offset ``position`` of a server binlog file, or the file ends there."""
+    """Tell whether an event begins at the byte offset ``position`` of ``indexed``, a binlog file of a server, or the
+    file ends there.
+    """
     if position <= indexed.file.first_event:
         return position in (FIRST_EVENT, indexed.file.first_event)
     if position > indexed.file.size:

@@ -80,8 +80,8 @@ class MasterOptions(Settings):
 
     @property
     def _named(self) -> list[str]:
-        """The files or the address on the command line, or else those of the option ``--source``. Raises OptionError
-        when neither is given.
+        """The binlog files, or the address of a running server, that the command line names. Without them, those of the
+        option ``--source``. Raises OptionError when neither is given.
         """
         named = self.binlogs or ([] if self.source_address is None else [self.source_address])
         if not named:

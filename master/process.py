@@ -487,9 +487,7 @@ def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iter
 
 @dataclass
 class Reload:
-    """The reload of a running master's configuration file: :meth:`run` reads the file again and puts it into force.
-    Thread-safe.
-    """
+    """The reload of the configuration file of a running master. Thread-safe."""
 
     service: DumpFilterService
     load: Callable[[], MasterConfig] | None

@@ -163,7 +163,8 @@ _BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)
 
 
 def _check_inside(index: Path, paths: Iterable[Path]) -> None:
-    """Check that a purge deletes only binlog files in the index file's directory or below it. Raises SqlError 1375.
+    """Check that a purge deletes only binlog files in the index file's directory or below it. ``paths`` are the files
+    to delete. Raises SqlError 1375.
 
     An index file may name files anywhere, and dumps read these files. But the operator of the master has named only the
     index file, so that a purge deletes nothing in another directory. Symbolic links in a file's directory are followed

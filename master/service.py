@@ -424,8 +424,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @property
     def store(self) -> BinlogStore:
-        """The binlog set that is served. It caches the index of what dumps have read. The subclass for an edge (a slave
-        that serves its relay log) raises BinlogUnreadable before the first relay log file exists.
+        """The binlog set that is served, with the cached index of what dumps have read. The subclass for an edge (a
+        slave that serves its relay log) raises BinlogUnreadable before the first relay log file exists.
         """
         return self.reader.store
 

@@ -221,13 +221,14 @@ class SharedReader:
         return await self._loop.run_in_executor(self._servants, function)
 
     async def step(self, place: DumpPlace, seconds: float, waiter: Waiter) -> Step | CommitStep | None:
-        """Return the next step of the dump ``waiter`` (its next chunks, which are messages) from ``place`` on, the
+        """Return the next step (chunks, which are messages) of the dump ``waiter``. The step begins at ``place``, the
         dump's position, filter and state.
 
-        Return a CommitStep for commits that this process has just received, if the dump has no follower. Return None
-        when the binlog has not grown for ``seconds``, or when the dump is woken. With 0 the method does not wait for
-        growth. A follower may send new commits itself while the method waits. The method then returns the step after
-        these commits. Raises DumpfilterError, for example where the binlog is damaged.
+        Return a CommitStep for commits that this process has just received, if the dump has no follower (the dump
+        itself, which can send commits at once). Return None when the binlog has not grown for ``seconds``, or when the
+        dump is woken. With 0 the method does not wait for growth. A follower may send new commits itself while the
+        method waits. The method then returns the step after these commits. Raises DumpfilterError, for example where
+        the binlog is damaged.
         """
         step = self._steps.get(place) or self._recent_step(place)
         if step is not None:
@@ -288,7 +289,9 @@ class SharedReader:
         return request
 
     def waits_at(self, place: DumpPlace) -> bool:
-        """Tell whether a dump at ``place`` waits for the binlog to grow. Any thread may call the method."""
+        """Tell whether a dump at ``place`` (position, filter and state) waits for the binlog to grow. Any thread may
+        call the method.
+        """
         return self._requests.get(place) in self._waiting
 
     def _forget(self, request: _Request) -> None:
@@ -419,7 +422,9 @@ class SharedReader:
             self._make(piece, step.before.thread.chunk_size)
 
     def _later(self, function: Callable[[], None]) -> None:
-        """Call a function in the asyncio loop. Any thread may call this method. Do nothing after the loop's end."""
+        """Call a function in the asyncio loop soon, without waiting for it. Any thread may call this method. Do nothing
+        after the loop's end.
+        """
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 

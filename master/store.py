@@ -110,8 +110,8 @@ class Logged:
 
 
 def logged_before(file: BinlogFile) -> Logged | None:
-    """Return the GTIDs that a binlog file names at its beginning, those of all earlier files. Return None when the file
-    does not begin with a GTID set. Raises BinlogCorrupt.
+    """Return the GTIDs of all earlier files, which a binlog file names at its beginning (Previous_gtids or Gtid_list).
+    Return None when the file does not begin with a GTID set. Raises BinlogCorrupt.
     """
     before = gtids_before(file)
     if before.all is None:

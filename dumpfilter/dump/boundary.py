@@ -229,8 +229,8 @@ class _Seen:
         return self.flags.on_undecided is OnUndecided.DROP
 
     def raise_first(self) -> None:
-        """Raise UndecidedEvent for the first event at which an imposed filter stops the dump. Do nothing if there is
-        none.
+        """Raise UndecidedEvent for the first event before which an imposed filter (set by the master's operator) stops
+        the dump. Do nothing if the other methods have noted none.
         """
         if self._stops:
             raise self._error(min(self._stops))

@@ -165,9 +165,9 @@ class Counts:
 
 
 class Reported(NamedTuple):
-    """The GTIDs of transactions in one segment (a part of a binlog file) that the slave does not have yet.
+    """The GTIDs of the transactions in one segment (a part of a binlog file) that the slave does not have yet.
 
-    The master reports these GTIDs to the slave, whether it sends or drops the transactions.
+    The master reports these GTIDs to the slave even for dropped transactions, so that the slave's GTID set has them.
     """
 
     source: npt.NDArray[np.int32]

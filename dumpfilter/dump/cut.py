@@ -292,11 +292,13 @@ def _add_gap(done, j, k, offset, end, first):
 
 @inlined
 def _end_gap(done, j, k, g, first, until, offset, end, is_last):
-    """Add the GTIDs of the dropped transactions from number ``first`` up to, but without, ``until`` to chunk ``k``,
-    and append their gap.
+    """Append a gap (a run of dropped transactions) to chunk ``k`` (a message to the slave of filter ``j``) in the
+    arrays ``done``. The gap has the GTIDs of the dropped transactions from number ``first`` up to, but without,
+    ``until``.
 
-    ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the dropped
-    transactions. A gap without a GTID and without rule uses is left out, unless ``is_last`` is set.
+    ``g`` has the GTIDs of the segment's transactions. ``offset`` is the number of bytes that the chunk sends before the
+    gap, and ``end`` the file offset after the dropped transactions. A gap without a GTID and without rule uses is left
+    out, unless ``is_last`` is set.
     """
     head = done.chunk[k]
     runs = head[H_GAP_RUNS]

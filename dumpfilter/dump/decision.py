@@ -162,7 +162,9 @@ def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
 
 
 class _Scratch(threading.local):
-    """The arrays that the compiled code fills. Each thread of the operating system has its own, and they only grow."""
+    """The work arrays into which the compiled code writes its results. Each thread of the operating system has its own,
+    and reuses them for all segments. The arrays only grow.
+    """
 
     def __init__(self) -> None:
         self.call = 0

@@ -532,7 +532,9 @@ class KeptEvents(NamedTuple):
 
 
 class PassedStatement(NamedTuple):
-    """A Query event (or another event with a statement's text) that a slave would not be sent."""
+    """A statement (such as a Query event) that a pass through a binlog set leaves out, because the filter or the
+    selection of transactions drops it.
+    """
 
     file: str
     fd: FormatDescription

@@ -281,8 +281,8 @@ class DumpThread:
         return fork
 
     def leaving_out(self, exclusion: Exclusion) -> DumpThread:
-        """Return an independent copy that does not send the transactions in ``exclusion``, which the slave does not
-        need.
+        """Return an independent copy of this dump thread that skips the transactions in ``exclusion``, because the
+        slave has them already or ignores them.
         """
         fork = self.fork()
         fork._exclusion = exclusion

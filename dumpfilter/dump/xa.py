@@ -103,10 +103,10 @@ def without_unsent_ends(
     """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
     was sent. Also return the record of prepared transactions after the segment (a part of the binlog).
 
-    ``parts`` is the record of the prepared transactions before the segment. The index cannot know this, because an
-    imposed filter (set by the master's operator) may drop events of unknown types. ``flags`` are the filter's decisions
-    about tables and statements. ``columns`` are the columns after imposed filters have withheld events. Transactions
-    before number ``first`` are not considered.
+    ``parts`` is the record of the prepared transactions before the segment, with whether a part of each was sent. The
+    index of the binlog cannot know what was sent, because an imposed filter (set by the master's operator) may drop
+    events of unknown types. ``flags`` are the filter's decisions about tables and statements. ``columns`` are the
+    columns after imposed filters have withheld events. Transactions before number ``first`` are not considered.
     """
     kinds, subject = columns.role & R.ROLE_MASK, columns.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)

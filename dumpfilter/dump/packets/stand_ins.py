@@ -313,7 +313,9 @@ _MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
 
 @functools.cache
 def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
-    """Return the events of a stand-in that follow its Gtid event: BEGIN and Xid for MySQL, Xid for MariaDB."""
+    """Return the events of a stand-in (an empty transaction for a dropped one) that follow its Gtid event: BEGIN and
+    Xid for MySQL, Xid for MariaDB. ``checksum`` says whether the events end in a checksum.
+    """
     xid = make_event(EventType.XID, _XID, checksum=checksum)
     begin = make_event(EventType.QUERY, _BEGIN, checksum=checksum)
     return as_array(begin + xid if family == "mysql" else xid)
@@ -321,7 +323,9 @@ def _tail(family: Family, checksum: bool) -> npt.NDArray[np.uint8]:
 
 @functools.cache
 def _mariadb_gtid(checksum: bool) -> bytes:
-    """Return a Gtid event of MariaDB whose GTID, server id and time are 0."""
+    """Return a template for the Gtid events of MariaDB stand-ins (empty transactions): a Gtid event whose GTID, server
+    id and time are 0. ``checksum`` says whether the event ends in a checksum.
+    """
     return make_event(EventType.MARIADB_GTID, bytes(_MARIADB_ID) + _MARIADB_REST, checksum=checksum)
 
 
