@@ -161,7 +161,8 @@ def _big5(error: UnicodeError) -> tuple[str, int]:
 
 
 def _euc(error: UnicodeError) -> tuple[str, int]:
-    """Decode one EUC character that Python's codec rejects. Return the character and the offset after it.
+    """Decode one EUC character that Python's codec rejects. Return the character and the offset in ``error.object``
+    after its bytes.
 
     The function is the part of a codec error handler (:func:`codecs.register_error`) that knows characters missing in
     Python. They are user-defined, from NEC's row 13, or from IBM's extensions. For other bytes ``error`` is raised
@@ -188,9 +189,9 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 
 @functools.cache
 def _ibm() -> str:
-    """Return IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, in the order of their codes.
+    """Return one string with IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, ordered by code.
 
-    EUC numbers these characters in this order, so that their index follows from an EUC code.
+    EUC numbers the characters in the same order, so that a character's index in the string follows from its EUC code.
     """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)

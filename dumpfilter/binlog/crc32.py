@@ -105,11 +105,12 @@ _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Compute the CRC32 that the events in ``data[begin:size]`` must have together.
+    """Compute the CRC32 that the bytes of the complete events in ``data[begin:size]`` must have if the checksum of each
+    event is right. So a caller checks many events with one CRC32 over all their bytes.
 
-    Return three numbers. The first is the length of the complete events, bytes. The second is the number of zero bytes
-    that fill their last block of _BLOCK bytes. The third is a CRC32. If the checksums of all events are right,
-    :func:`_shifted` of the events' CRC32 by these zero bytes is this CRC32.
+    Return ``(length, zeros, crc)``. The complete events have ``length`` bytes from ``begin`` on, and ``zeros`` more
+    bytes would fill the last block of _BLOCK bytes. The caller computes the CRC32 of the events, and passes it with
+    ``zeros`` to :func:`_shifted`. The result is ``crc`` if all checksums are right.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)

@@ -198,10 +198,10 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The uncompressed rows event type with the same meaning, such as Write_rows for MariaDB's
+        """The uncompressed event type for a type of MariaDB's compressed rows events, such as Write_rows for
         Write_rows_compressed.
 
-        For every type other than compressed rows events, the type itself.
+        Every other event type, also Query_compressed, is returned unchanged.
         """
         if not self.kind.compressed:
             return self

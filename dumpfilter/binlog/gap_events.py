@@ -79,7 +79,7 @@ class Gap:
     """The GTIDs of the dropped transactions: GTID source, first and last number of each run."""
 
     def add_to(self, gtids: GtidSet) -> None:
-        """Add the GTIDs of the transactions that the master dropped at this gap to the set ``gtids``.
+        """Add the GTIDs of the dropped transactions that this Gap event records to the set ``gtids``.
 
         Raises GtidError if the set is of the other server family (MySQL, MariaDB).
         """
@@ -219,13 +219,17 @@ def _members(data: bytes) -> dict[str, Any]:
 
 
 class GapColumns(NamedTuple):
-    """The gaps in one message from the master, in columns. A gap is a note about consecutive transactions that the
+    """The gaps in one message from the master, as arrays. A gap is a note about consecutive transactions that the
     master dropped.
 
-    ``offset`` has the byte offset of each gap in the message, and ``end`` the offset after the dropped transactions in
-    the master's binlog file. The ``run_*`` columns have one entry for each interval of dropped GTIDs, and the ``hit_*``
-    columns one for each count of rule hits (matches). A gap's entries end before the index in ``runs_until`` and
-    ``hits_until``.
+    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. ``offset`` is the gap's byte
+    offset in the message's events. ``end`` is the byte offset after the dropped transactions in the master's binlog
+    file.
+
+    The ``run_*`` arrays have one entry for each run (interval of consecutive dropped GTIDs). The ``hit_*`` arrays have
+    one for each count of hits (uses of filter rules of one kind). The runs of gap k are the entries
+    ``runs_until[k - 1] : runs_until[k]``, beginning at 0 for the first gap. ``hits_until`` divides the ``hit_*`` arrays
+    in the same way.
     """
 
     offset: Int64s
@@ -262,9 +266,9 @@ def with_gaps(
 
     The slave writes the result to its relay log, in which a Gap event records the dropped transactions.
 
-    ``gaps`` has one entry for each Gap event. ``sources`` are the GTID sources that the entries name, each in the form
-    of :func:`source_bytes`. ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether
-    events end in a CRC32. Without gaps the result is ``events`` itself.
+    ``gaps`` has one entry for each Gap event. ``sources`` lists the GTID sources (:func:`source_bytes`) to which
+    ``gaps.run_source`` refers by index. ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells
+    whether events end in a CRC32. Without gaps the result is ``events`` itself.
     """
     if not len(gaps.offset):
         return events

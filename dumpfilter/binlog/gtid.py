@@ -367,8 +367,8 @@ class GtidSet(ABC):
         """Record the server id of a GTID that was added to the set. The text of a MariaDB set names the server of each
         domain's last GTID.
 
-        ``number`` is the GTID's seq_no. The call has no effect for MySQL, for the server id 0, or if a later GTID of
-        the domain is known.
+        ``source`` is the GTID's (domain id, server id), and ``number`` is its seq_no. The call has no effect for MySQL,
+        for the server id 0, or if a later GTID of the domain is known.
         """
         domain, server = source
         if isinstance(domain, int) and server and number >= self._servers.get(domain, (0, 0))[0]:

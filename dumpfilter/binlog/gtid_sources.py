@@ -1,8 +1,8 @@
-"""The numbering of GTID sources for compiled code, which compares small numbers.
+"""The indexes of GTID sources, which compiled code stores and compares instead of UUIDs.
 
 A GTID source is a server UUID with its tag (MySQL), or a domain id with a server id (MariaDB). A segment (consecutive
-events scanned at once) stores a transaction's GTID as two integers: the number of its GTID source, and its gno or
-seq_no.
+events scanned at once) stores a transaction's GTID as two integers. They are the index of the GTID source in
+:class:`SourceNumbers`, and the gno or seq_no.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dumpfilter.binlog.gtid import SourceKey
 
 
 class SourceNumbers:
-    """A register that gives each GTID source of a binlog set a number, from 0 on.
+    """A list of the GTID sources of a binlog set, in which each source has an index from 0 on, its *source number*.
 
-    A GTID source is a server UUID with its tag, or MariaDB's domain id and server id. Compiled code stores the small
-    number instead of the UUID with each transaction. All readers of the binlog set share one register.
+    A GTID source is a server UUID with its tag, or MariaDB's domain id and server id. Compiled code stores the index
+    instead of the UUID with each transaction. All readers of the binlog set share one such list.
     """
 
     def __init__(self) -> None:
@@ -27,9 +27,10 @@ class SourceNumbers:
         return len(self._keys)
 
     def number(self, key: SourceKey) -> int:
-        """Return the number that stands for a GTID source in compiled code. A new source gets the next free number.
+        """Return the index (from 0 on) that stands for a GTID source in compiled code. A source that has no index yet
+        is added and gets the next one.
 
-        A GTID source is (server UUID, tag), or MariaDB's (domain id, server id).
+        ``key`` is the GTID source: (server UUID, tag), or MariaDB's (domain id, server id).
         """
         number = self._numbers.get(key)
         if number is None:
@@ -39,5 +40,7 @@ class SourceNumbers:
         return number
 
     def key(self, number: int) -> SourceKey:
-        """Return the GTID source for which a number stands: (server UUID, tag), or MariaDB's (domain id, server id)."""
+        """Return the GTID source for which compiled code stores the index ``number`` (a result of :meth:`number`). It
+        is (server UUID, tag), or MariaDB's (domain id, server id).
+        """
         return self._keys[number]

@@ -149,8 +149,9 @@ class Layouts(NamedTuple):
     """The layouts of row images as arrays for compiled code. A layout tells which columns the before-image and
     after-image of a row have, and the sizes of the values.
 
-    The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
-    after-image at ``second[k] : first[k + 1]``.
+    ``size``, ``document``, ``json`` and ``column`` have one entry for each column, for all layouts one after the other.
+    The before-image of layout k has their entries ``first[k] : second[k]``, and the after-image has
+    ``second[k] : first[k + 1]``.
     """
 
     first: Int64s

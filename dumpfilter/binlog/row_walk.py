@@ -54,10 +54,11 @@ _PROBLEMS = {
 
 
 class FoundRows(NamedTuple):
-    """The rows in the data of many rows events, and their cells. A cell is the value of one column in a row.
+    """The rows that were found in the data of many rows events, and their cells. A cell is the value of one column in
+    one row image.
 
-    Row r has the cells ``cell[r] : cell[r + 1]``. ``start`` and ``length`` have the byte offset in the data and the
-    length of each cell. A length of -1 means NULL, and ``-2 - n`` means n bytes of changes to a JSON value.
+    Row r has the cells ``cell[r] : cell[r + 1]``. ``start`` and ``length`` have the byte offset in the searched data
+    and the length of each cell. A length of -1 means NULL, and ``-2 - n`` means n bytes of changes to a JSON value.
     """
 
     event: Int64s
@@ -182,8 +183,9 @@ def _image(data, at, end, layouts, first, last, writes_cells, out, k):
     """Return the byte offset after the row image that begins at offset ``at`` of ``data``, or -1 if the image does not
     end by ``end``.
 
-    Entries ``first`` to ``last`` (exclusive) of ``layouts`` are the image's columns. With ``writes_cells``, also write
-    offset, length and column of each cell (value) to the arrays of ``out``, from index ``k`` on.
+    ``layouts`` (a Layouts) has the sizes of columns, and the image has the columns with the indexes ``first`` to
+    ``last`` (exclusive) there. With ``writes_cells``, also write the offset, length and column number of each cell
+    (value) to ``out`` (a FoundRows), from its entry ``k`` on.
     """
     sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
     nulls = at

@@ -158,7 +158,7 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class _Table:
-    """A table of the set: its number, its type, and the body of its Table_map event."""
+    """A table of a generated binlog set: its table id, its type, and the body of its Table_map event."""
 
     number: int
     kind: _Kind
@@ -249,7 +249,7 @@ class Transactions:
         return _Table(table_id, kind, encode_table_map(table_map))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
-        """Yield the events of one random statement that changes tables of the schema with number ``schema``.
+        """Yield the events of one random statement that changes tables of the schema with the index ``schema``.
 
         The events are table maps and rows events. For MariaDB, an Annotate_rows event precedes them.
         """
@@ -281,8 +281,8 @@ class Transactions:
     def _rows_event(self, table: _Table, change: int, size: int, *, ends: bool) -> bytes:
         """Return a rows event of about ``size`` bytes for a table. ``change`` is the event type, such as WRITE_ROWS.
 
-        Its rows have the table's usual size. ``ends`` sets the flag STMT_END_F that marks the last rows event of a
-        statement.
+        The event's rows have the table's usual size. ``ends`` sets the flag STMT_END_F that marks the last rows event
+        of a statement.
         """
         kind = table.kind
         columns, images = len(_FIRST_COLUMNS) + len(kind.types), 2 if change == EventType.UPDATE_ROWS else 1
@@ -442,7 +442,8 @@ class Span:
     """Whether the traffic rises and falls with the time of day."""
 
     def times(self, done: npt.NDArray[np.float64]) -> Int64s:
-        """Return the commit times of transactions within this period, microseconds of Unix time.
+        """Return the commit time of each transaction of a generated binlog set within this period, microseconds of Unix
+        time, int64.
 
         ``done`` has for each transaction the fraction (0 to 1) of the set's traffic that is written by the time of its
         commit.

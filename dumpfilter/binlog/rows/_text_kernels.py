@@ -206,7 +206,8 @@ def _moment(data, at, size, form, parameter, out, o):
     """Write the date or time value at ``data[at]`` as text to ``out`` at offset ``o``. Return the offset after the
     text.
 
-    ``form`` is the value's :class:`Form`, ``parameter`` its parameter, and ``size`` its size in bytes.
+    ``form`` (a :class:`Form`) tells how the value is stored and shown. ``parameter`` is the number that this form
+    needs, such as the number of decimals. ``size`` is the size of the stored value, bytes.
     """
     years, months, days = np.int64(0), np.int64(0), np.int64(0)
     hour, minute, second = np.int64(0), np.int64(0), np.int64(0)

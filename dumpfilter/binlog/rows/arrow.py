@@ -282,12 +282,14 @@ class Images(NamedTuple):
     documents: Documents
 
     def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:
-        """Return the row images as an array of structs of the type ``wanted``, null for rows that have no such image.
+        """Return the before-images (or after-images) of the rows as an Arrow array of structs, with one entry for each
+        row. A row without such an image is null.
 
-        A field is null where the row image lacks the column. A field of a map type collects, as texts, the columns that
-        have no field. Without such a field these columns are left out. ``invalid_dates`` counts, by column name, the
-        dates that become null because no calendar has them. Raises CellError for a malformed value, and for a value
-        that does not fit the type of its field.
+        ``wanted`` is the type of the structs. A column becomes the field of the same name. A field is null where the
+        row image lacks the column. A field of a map type collects, as texts, the columns that have no field. Without
+        such a field these columns are left out. ``invalid_dates`` counts, by column name, the dates that become null
+        because no calendar has them. Raises CellError for a malformed value, and for a value that does not fit the type
+        of its field.
         """
         number_of = {field.name.lower(): number for number, field in enumerate(wanted)}
         field_of = np.array(
@@ -304,7 +306,8 @@ class Images(NamedTuple):
         return self._arrays(wanted, [], arrays)
 
     def maps(self) -> pa.MapArray:
-        """Return the row images as an Arrow array of maps from column name to text. A row without the image is null.
+        """Return the before-images (or after-images) of the rows as an Arrow array of maps from column name to text,
+        with one entry for each row. A row without such an image is null.
 
         Raises CellError for a malformed value.
         """
@@ -319,8 +322,8 @@ class Images(NamedTuple):
         return pa.Array.from_buffers(kind, self.has.size, [validity(self.has), *buffers], children=children)
 
     def _strings(self) -> pa.StringArray:
-        """Return the text of each cell (value of one column), or null for NULL. Raises CellError for a
-        malformed value.
+        """Return the texts of all cells (values of single columns in rows) of this object, in their order, with null
+        for NULL. Raises CellError for a malformed value.
         """
         changes = np.flatnonzero(self.length < NULL)
         cells = zip(changes.tolist(), self.cell[changes].tolist(), strict=True)
@@ -335,17 +338,18 @@ class Images(NamedTuple):
             raise CellError(int(self.cell[0]), error) from error
 
     def _some(self, chosen: Int64s) -> Images:
-        """Return a copy of this object with only the cells (values of single columns) whose indices
-        are in ``chosen``.
+        """Return a copy of this object with only some of its cells (values of single columns in rows). ``chosen`` has
+        the indexes of these cells in the array ``cell`` of this object.
         """
         columns = {name: getattr(self, name)[chosen] for name in ("cell", "row", "start", "length", "column")}
         return self._replace(**columns)
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of the struct's field ``wanted``, one for each row, and null for rows without a cell.
+        """Return an Arrow array for the field ``wanted`` of a struct array: one value for each row, null for a row
+        without a cell (value of a column).
 
-        All cells of this object must belong to this field. ``invalid_dates`` counts, by column name, the dates that
-        become null.
+        All cells of this object must be of columns that become this field. ``invalid_dates`` counts, by column name,
+        the dates that become null because no calendar has them.
         """
         if not self.row.size:
             return pa.nulls(self.has.size, wanted.type)
@@ -362,10 +366,12 @@ class Images(NamedTuple):
         return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
 
     def _values(self, number: int, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of all cells of this object as an array of the type of the field ``wanted``.
+        """Return the values of all cells (values of one column in rows) of this object, in their order, as an Arrow
+        array of the type of the field ``wanted``.
 
-        The cells must all belong to the column with index ``number`` in ``described``. ``invalid_dates`` counts, by
-        column name, the dates that become null.
+        ``number`` is the index of the cells' common column in the list ``described`` of this object. ``invalid_dates``
+        counts, by column name, the dates that become null because no calendar has them. Raises CellError for a
+        malformed value, and for a value that does not fit the type.
         """
         column, family = self.described[number]
         kind = column_type(column, family)
@@ -410,18 +416,22 @@ class ChangedRows(NamedTuple):
 
 
 class RowImageReader:
-    """A decoder of the row images in a stream of events. The first event given must stand at a transaction boundary.
+    """A decoder of the rows events in a stream. The caller passes consecutive portions of the stream to :meth:`read`,
+    which returns the changed rows, before and after the change, as Arrow arrays.
 
-    From one call to the next, the reader remembers the Table_map events that are still valid, because their statement
-    has not ended.
+    The first portion must begin at a transaction boundary. From one call to the next, the reader remembers the
+    Table_map events that are still valid, because their statement has not ended.
 
     Parameters:
-        types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only
-            the rows of one table should be wanted (:func:`dumpfilter.binlog.rows.arrow.struct_of`).
-        names: the column names, in order, for tables whose binlog has no names.
-        check: a function that is called with each version of a table whose rows are wanted. It may raise a BinlogError.
-        invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks
-            them.
+        types: two Arrow struct types, for rows before the change and for rows after the change. With types, the caller
+            should select rows events of one table only, by the argument ``wanted`` of :meth:`read`. None: each row
+            becomes a map from column name to text.
+        names: one list of column names, in the order of the columns. It is used for every table whose columns have no
+            names in the binlog. An entry may end in the word UNSIGNED (:func:`with_names`).
+        check: a function that is called with each new description of a table whose rows are decoded, and with the
+            server family. It may raise a BinlogError, which :meth:`read` passes on.
+        invalid_dates: a counter in which the reader counts, by column name, the dates that become null in a struct
+            because no calendar has them.
     """
 
     def __init__(
@@ -454,12 +464,13 @@ class RowImageReader:
         *,
         wanted: Bools | None = None,
     ) -> ChangedRows:
-        """Return the changed rows of all rows events among the given events.
+        """Return the changed rows of the rows events among the given events, before and after the change. The events
+        are the portion of the stream that follows the portion of the last call.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
         its checksum. ``type`` has the events' types, and ``position`` their byte offsets in the file, for errors. With
-        ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
-        the event's position when an event cannot be decoded.
+        ``wanted`` (one bool for each event) only the rows events with a true entry are decoded. Raises BinlogCorrupt or
+        BinlogUnsupported with the event's position when an event cannot be decoded.
         """
         found = self._finder.find(
             data, start, size, type, fd, closes=_ENDS[type], wanted=wanted, position=position
@@ -506,8 +517,8 @@ def _row_of(cell: int, found: FoundRows) -> int:
 
 
 def _documents(found: FoundRows, layout: Int64s, layouts: Layouts) -> Documents:
-    """Return the JSON documents that partial updates change. The key is the index of the cell with the changes, and the
-    value is the document's byte range (offset, size) in the rows data.
+    """Return where the JSON documents that partial updates change lie in the before-images. The result maps the index
+    of the cell with the changes to the document's byte range (offset, size) in the rows data.
 
     ``layout`` has the index of each row's layout in ``layouts``. Changes whose before-image lacks the column, or has
     NULL there, are left out.

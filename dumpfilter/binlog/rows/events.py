@@ -55,7 +55,7 @@ class KnownTable:
     """A table that a Table_map event described, with a cache of the layouts of its row images. A layout tells which
     columns an image has, and the sizes of the values.
 
-    ``first_column`` is the number of the table's first column among the columns of the :class:`LayoutTable`.
+    ``first_column`` is the index of the table's first column among the styled columns of the :class:`LayoutTable`.
     """
 
     table: Table
@@ -122,8 +122,8 @@ class LayoutTable:
         return known
 
     def add_layout(self, known: KnownTable, rows: RowsHeader) -> int:
-        """Add the layout (columns and value sizes) of the row images in a rows event of the table ``known``, and return
-        the layout's number.
+        """Add the layout (columns and value sizes) of the row images in a rows event of the table ``known``. Return the
+        layout's index in :meth:`arrays`.
 
         ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table, and
         BinlogUnsupported for servers before 5.1.18.
@@ -238,14 +238,14 @@ class RowsEventsFinder:
 
     @property
     def maps_in_force(self) -> Maps:
-        """A copy of the Table_map events that are valid after the last event given to the finder, by table id. Pass the
-        copy to :meth:`restore_maps` to continue from this point again.
+        """A copy of the Table_map events that are valid after the last event given to :meth:`find`, by table id. A
+        caller passes the copy to :meth:`restore_maps` to continue from the same event again.
         """
         return {**self._maps}
 
     def restore_maps(self, maps: Maps) -> None:
-        """Replace the valid Table_map events by ``maps``, an earlier value of :attr:`maps_in_force`, to continue the
-        search from that earlier point.
+        """Go back to an earlier point of the stream: make ``maps`` the valid Table_map events. The caller took ``maps``
+        from :attr:`maps_in_force` at that point, and then calls :meth:`find` with the events after it.
         """
         self._maps = {**maps}
 
@@ -325,8 +325,8 @@ class _Search:
         self._same_as[rows] = rows[_first_equal(_codes(pa.array(header * first.size + same_map)))]
 
     def _latest_maps(self, is_map: Bools) -> Int64s:
-        """Return for each event the index of the latest valid Table_map event with the table id of the event; -1 for
-        none.
+        """Return an int64 array that has for each event the index of the latest valid Table_map event with the same
+        table id; -1 for none.
 
         ``is_map`` is true for Table_map events. Only the entries of rows events are used.
         """
@@ -352,10 +352,11 @@ class _Search:
         return {self._table_id(event): self._map(event) for event in left.tolist()}
 
     def find(self, rows: Int64s) -> RowsEvents:
-        """Return those of the rows events with the indices ``rows`` whose layout can be determined.
+        """Return the byte ranges and the layouts of rows events. A layout tells which columns the event's row images
+        have, and the sizes of the values.
 
-        A layout tells which columns the event's row images have, and the sizes of the values. Errors are added to
-        ``errors``.
+        ``rows`` has the indexes of the rows events among the events of this search. Events without a known layout are
+        left out, and their errors are added to the list ``errors`` of this search.
         """
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         group = self._same_as[rows]
@@ -370,11 +371,12 @@ class _Search:
         return RowsEvents(found, layout, start, self.last[found], self._map_position[found], data)
 
     def _layout_or_none(self, event: int) -> int:
-        """Return the number of the layout that all rows events with a header equal to that of ``event`` share; -1 if
-        there is none.
+        """Return the index of a rows event's layout in the :class:`LayoutTable`; -1 for an event without rows, or if
+        the event cannot be decoded. A layout tells which columns the row images have, and the sizes of the values.
 
-        ``event`` is the index of the first of these events. If it cannot be decoded, the error is added to ``errors``.
-        An event whose header was not compared with others stands for itself only.
+        ``event`` is the event's index among the events of this search. The caller also uses the layout for events with
+        an equal header and an equal Table_map event. The error of an event that cannot be decoded is added to the list
+        ``errors`` of this search.
         """
         try:
             if length := int(self._length[event]):
@@ -385,11 +387,11 @@ class _Search:
             return -1
 
     def _layout(self, event: int, map: _Map, length: int) -> int:
-        """Return the number of the layout (columns and value sizes) of a rows event's row images, from the cache if
-        possible.
+        """Return the index in the :class:`LayoutTable` of the layout of a rows event's row images. A layout (columns
+        and value sizes) that is not cached yet is added.
 
-        ``event`` is the index of the event. ``map`` is its Table_map event, and ``length`` the length of its header,
-        bytes.
+        ``event`` is the event's index among the events of this search. ``map`` is the Table_map event of the rows
+        event, and ``length`` the length of the rows event's header, bytes.
         """
         known, first = self._known(event, map), self.first[event]
         header = self.data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
@@ -441,7 +443,8 @@ class _Search:
 def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
     """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``, which must not overlap.
 
-    They may come in any order, because the events of opened transactions lie behind the others in ``data``.
+    The byte strings may come in any order, because the events of uncompressed transactions lie behind all others in
+    ``data``.
     """
     order = np.argsort(begin, kind="stable")
     edges = np.stack((begin[order], end[order]), axis=1).ravel()

@@ -337,8 +337,8 @@ def text_style(column: Column, family: Family) -> Style:
 
 def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
     def text(data: bytes, document: bytes | None) -> str:
-        """Return the JSON text of the document after the changes ``data``. Without a document, return an SQL expression
-        that makes the changes.
+        """Return the JSON text of ``document``, the binary JSON before a partial update, after the changes ``data``.
+        With None, return an SQL expression that makes the changes.
         """
         if document is not None:
             return changed_document(document, data)

@@ -219,10 +219,10 @@ class BodyReader(StatementReader):
             self.unnest()
 
     def _is_other(self, word: str, before: str) -> bool:
-        """Tell whether a word that can begin a statement (such as REPLACE) begins none here. Then it is a function's
-        name, or a part of another statement.
+        """Tell whether a word that can begin a statement (such as REPLACE) begins none here. Then the word is a
+        function's name, or a part of another statement.
 
-        ``before`` is the word before it. The cursor is after the word.
+        ``before`` is the word before ``word`` in the text. The cursor is after ``word``.
         """
         if word == "REPLACE" and self.sees("AS", *QUERY):
             return True  # CREATE TABLE … REPLACE SELECT
@@ -234,9 +234,10 @@ class BodyReader(StatementReader):
             self._list(begin, before)
 
     def _list(self, begin: Token, before: str) -> None:
-        """Parse the tables of a FROM clause after the word FROM or JOIN, and record them.
+        """Parse the tables of a FROM clause, and record the tables for the result of :meth:`mentions`. The cursor is
+        after the word FROM or JOIN.
 
-        ``begin`` is the token of this word, and ``before`` the word before it.
+        ``begin`` is the token FROM or JOIN, and ``before`` is the word before this token in the text.
         """
         depth = len(self._levels)
         is_first = depth == 1 and self.first_list is None
@@ -280,8 +281,8 @@ class BodyReader(StatementReader):
             self._note("parents", parent)
 
     def _option(self, begin: Token, before: str) -> None:
-        """Record the value of a table's option ENGINE, or the tables in the option UNION (of a MERGE table). Options
-        inside parentheses and in queries are ignored.
+        """Store the value of a table's option ENGINE in ``engine``, or the tables of the option UNION (of a MERGE
+        table) in ``merged``. Options inside parentheses and in queries are ignored.
 
         ``begin`` is the token ENGINE or UNION.
         """

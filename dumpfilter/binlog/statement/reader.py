@@ -163,7 +163,9 @@ class References:
 
     @property
     def in_order(self) -> Names:
-        """The tables in the order in which the server checks filters (its global table list)."""
+        """The tables of a FROM or UPDATE clause, in the order in which the server checks filter rules. This is the
+        order of the server's global table list.
+        """
         if not self.first:
             return tuple(self.listed)
         return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])

@@ -227,9 +227,9 @@ class StatementFacts:
     """The result of parsing a statement: its kind, and the objects that it creates, changes or names. A name without a
     database is in the default database.
 
-    Two parsers make it. :func:`~dumpfilter.binlog.statement.parse.read_head` stops after the names of the objects, and
-    leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` also parses a view's
-    query or a routine's body, and fills these fields.
+    Two functions return such facts. :func:`~dumpfilter.binlog.statement.parse.read_head` stops after the names of the
+    objects, and leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` also parses
+    a view's query or a routine's body, and fills these fields.
     """
 
     kind: StatementKind

@@ -209,11 +209,11 @@ class Lexer:
                 return token
 
     def take(self, pattern: re.Pattern[str], start: int) -> Token | None:
-        """Return the text that ``pattern`` matches at offset ``start`` as one WORD token, and continue after it. None
-        without a match.
+        """Return the text that ``pattern`` matches at offset ``start`` as one token of the kind WORD, and continue the
+        lexer after the match. Return None and do not move the lexer if the pattern does not match.
 
-        This project's console (a server for MySQL clients) so reads values that are no token of MySQL, such as
-        ``db1.%->db2.%``.
+        This project's console (a server for MySQL clients) uses the method for values that are not tokens of MySQL,
+        such as ``db1.%->db2.%``.
         """
         match = pattern.match(self.text, start)
         if match is None:
