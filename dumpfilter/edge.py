@@ -127,8 +127,8 @@ class ServedChannel(DumpFilterService):
     def reader(self) -> SharedReader:
         """The reader of the current relay log, which is opened on first use.
 
-        Raises BinlogError for a relay log that cannot be read. The error is marked as momentary while the slave shuts
-        down or has received nothing yet.
+        Raises BinlogError for a relay log that cannot be read. While the slave shuts down or has received nothing yet,
+        the error is marked as momentary, which means that a later attempt may succeed.
         """
         with self._lock:
             if self.stopping:

@@ -177,7 +177,10 @@ def _say(*lines: str) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check a part's needs, then install or name packages. Return the exit status, 0 when nothing is missing then."""
+    """Check the needs of a part of the make targets, and install the missing packages, or name them without root.
+
+    ``arguments`` are the words of the command line. Return the exit status, 0 if nothing is missing afterwards.
+    """
     if arguments == ["--find-python"]:
         print(find_python() or "")
         return 0

@@ -63,8 +63,8 @@ class Helper(AbstractContextManager["Helper"]):
             )
 
     def ask(self, *request: Any) -> Any:
-        """Send a request, and return the answer. Raise the answer if it is an error, and :attr:`error` if the process
-        has ended.
+        """Send a request to the helper process, and return its answer. Raise the answer if it is an error, and
+        :attr:`error` if the process has ended or does not answer in time.
 
         Signals such as SIGINT are deferred until the answer. Otherwise the next call could take this answer for the
         answer to its own request.
@@ -85,13 +85,16 @@ class Helper(AbstractContextManager["Helper"]):
         return answer
 
     def _receive(self) -> Any:
-        """Return the answer to the request that was sent last. The answer has begun to arrive when :meth:`ask` calls
-        the method.
+        """Receive and return the helper's answer to the request that was sent last. :meth:`ask` calls the method when
+        the answer has begun to arrive.
         """
         return self._connection.recv()
 
     def ended(self) -> DumpfilterError:
-        """Return the error about a process that has ended, with its exit status and the end of its log."""
+        """Return the error about a helper process that has ended, with its exit status and the end of its log.
+
+        The method waits at most :data:`END_TIMEOUT` seconds for the exit status.
+        """
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(END_TIMEOUT)
         told = "" if self._log is None else self._log.read_text(errors="replace")[-_LOG_SHOWN:].strip()
@@ -99,7 +102,7 @@ class Helper(AbstractContextManager["Helper"]):
         return self.error(f"{self.title} ended (status {status})" + (f": {told}" if told else ""))
 
     def close(self) -> None:
-        """End the process. Calling the method again does nothing."""
+        """End the helper process. Calling the method again does nothing."""
         with self._lock:
             if not self._connection.closed:
                 # A fork of this process may keep the socket open.

@@ -81,8 +81,11 @@ def fetch(
 
 
 def move(bar: Bar, task: TaskID, progress: Progress) -> None:
-    """Set a progress bar to the end of the stored binlog, in bytes from the beginning of the source's oldest file.
-    Without the sizes of the source's files, the bar counts received bytes and has no total.
+    """Show in a progress bar how far a server's binlog has been received.
+
+    ``bar`` and ``task`` are Rich's bar and its line, and ``progress`` is the state of the reception. The bar shows the
+    end of the stored binlog, in bytes from the beginning of the server's oldest file. If the sizes of the server's
+    files are unknown, the bar counts received bytes and has no total.
     """
     if not bar.disable:
         total = sum(size for _, size in progress.files) or None

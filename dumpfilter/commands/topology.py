@@ -362,7 +362,9 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
 
 
 class WaitOptions(TopologyOptions):
-    """The options for waiting until nodes have caught up: the time limit, and whether only running nodes count."""
+    """The options for waiting until the nodes of a running topology (servers, masters and slaves for tests) have caught
+    up with their sources. They are the time limit, and whether only running nodes count.
+    """
 
     timeout: str = setting("30s", metavar="TIME")
     """The time limit of the wait, such as 30s or 5m."""
@@ -371,15 +373,15 @@ class WaitOptions(TopologyOptions):
 
     @property
     def limits(self) -> dict[str, float | bool]:
-        """The arguments of a wait: ``timeout`` in seconds, and ``running_only``, which says whether nodes that do not
-        run are left out.
+        """The arguments of a wait for nodes to catch up, by name: ``timeout`` in seconds, and ``running_only``, which
+        says whether nodes that do not run are left out.
         """
         return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 
 class WaitSettings(WaitOptions):
-    """The options of ``dumpfilter topology wait``: the node, the time limit, and whether recordings must be written to
-    their end first.
+    """The options of ``dumpfilter topology wait``: the node (server, master or slave) that must catch up, the time
+    limit, and whether recordings must be written to their end first.
     """
 
     node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
@@ -476,9 +478,11 @@ class LinkSettings(TopologyOptions):
     """End a cut, a silence or an outage."""
 
     def fault(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the name of the action that makes or ends the network fault that the options ask for: ``cut``,
-        ``silence``, ``cut_after`` or ``heal``. The second member has the action's arguments by name. The result is None
+        """Return the action that makes or ends the network fault that the options ask for, as a pair. Return None
         without such an option.
+
+        The first member is the action's name, ``cut``, ``silence``, ``cut_after`` or ``heal``. The second member has
+        the action's arguments by name.
 
         Raises OptionError for options that exclude each other.
         """
@@ -496,8 +500,8 @@ class LinkSettings(TopologyOptions):
         return (given[0], arguments) if given else None
 
     def shape(self) -> dict[str, Any]:
-        """Return the new ``rate``, ``delay`` and ``jitter`` of the link by these names. A property that no option gives
-        is left out.
+        """Return the new ``rate``, ``delay`` and ``jitter`` of a link (network connection of two nodes) by these names.
+        A property that no option gives is left out.
 
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.
@@ -592,7 +596,7 @@ def restart_command(given: NodeOptions) -> None:
 
 
 class HoldSettings(NodeOptions):
-    """The options of ``dumpfilter topology hold``: a node, and its replication delay."""
+    """The options of ``dumpfilter topology hold``: a node (server or slave), and its replication delay."""
 
     behind: str = setting(metavar="TIME", is_argument=True)
     """The time by which the node's data stay behind its sources, such as 3s. 0s ends the delay."""
@@ -618,7 +622,7 @@ def _act(action: str, given: NodeOptions) -> None:
 
 
 class SqlSettings(NodeOptions):
-    """The options of ``dumpfilter topology sql``: a node, and the statements to run on it."""
+    """The options of ``dumpfilter topology sql``: a node (server, master or slave), and the statements to run there."""
 
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
     """SQL statements. Without this option they are read from standard input."""
@@ -627,7 +631,7 @@ class SqlSettings(NodeOptions):
 
 
 class LogSettings(NodeOptions):
-    """The options of ``dumpfilter topology logs``: a node, and the part of its log to print."""
+    """The options of ``dumpfilter topology logs``: a node (server, master or slave), and the shown part of its log."""
 
     lines: int = setting(0, "--lines", "-n", min=0)
     """How many of the last lines to print; 0: all lines."""

@@ -151,7 +151,10 @@ class Connection:
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
-        """The connection's columns Command, State and Info in SHOW PROCESSLIST."""
+        """The values of the columns Command, State and Info for this connection in SHOW PROCESSLIST.
+
+        Info is the running statement, or None.
+        """
         running = self.running
         if running is not None:
             return "Query", "executing", running

@@ -125,19 +125,23 @@ class Fact:
 
     @property
     def help(self) -> str:
-        """The help text of the metric: the string literal after the attribute."""
+        """The help text of the Prometheus metric. It is the string literal after the attribute that declares the
+        metric, and empty without such a literal.
+        """
         return attribute_texts(self.owner).get(self.name, "")
 
     @property
     def kind(self) -> str:
-        """The type of this value's metric in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
+        """The type that the metric of a declared value has in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
         if self.type is Latency:
             return "histogram"
         return "counter" if self.metric.endswith("_total") else "gauge"
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that reads this value from an object. It returns None if the object has no such value."""
+        """The function that reads the declared value, such as a GTID set, from the object that it is about, such as a
+        slave. The function returns None if the object has no such value.
+        """
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
@@ -151,9 +155,10 @@ metric = partial(Fact, is_column=False)
 class Facts(Generic[T]):
     """The facts about objects of one type, such as slaves: values that are shown as table columns or metrics.
 
-    The attributes of a subclass declare them by :func:`column` and :func:`metric`, in the order of the columns. The
-    string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each metric.
-    ``labels`` are the labels of the metrics: for each name, the function that returns the label's value for an object.
+    The attributes of a subclass declare the facts by :func:`column` and :func:`metric`, in the order of the columns.
+    The string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each
+    metric. ``labels`` are the labels of the metrics: for each name, the function that returns the label's value for an
+    object.
     """
 
     labels: ClassVar[Mapping[str, Callable[[Any], str]]]
@@ -178,22 +183,28 @@ class Facts(Generic[T]):
 
     @classmethod
     def table(cls, things: Iterable[T]) -> Result:
-        """Return a status table with one column for each fact, and one row for each of the objects ``things``."""
+        """Return a status table about the objects ``things``, such as slaves. Each object is a row, and each declared
+        value that a status table shows is a column.
+        """
         cells = cls._cells.values()
         return Result(cls.columns, [[_cell(kind, read(thing)) for kind, read in cells] for thing in things])
 
     @classmethod
     def document(cls, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
-        """Return the facts (values) about the object ``thing`` by name, in a form that JSON can represent.
+        """Return the values (facts) of the object ``thing``, such as a slave, by the names of the status table's
+        columns.
 
-        Times are Unix times, seconds. With ``names`` only the facts of these names are read.
+        JSON can represent the result. Times are Unix times, seconds. With ``names`` only the facts of these names are
+        read.
         """
         return {name: read(thing) for name, (_, read) in cls._cells.items() if names is None or name in names}
 
     @classmethod
     def families(cls, things: Iterable[T]) -> Iterator[Metric]:
-        """Yield the Prometheus metrics of these facts. Each metric has one sample for each object in ``things``,
-        without the objects for which the fact has no value.
+        """Yield the Prometheus metrics about the objects ``things``, such as slaves, one metric for each declared
+        value.
+
+        A metric has one sample for each object. An object without the value has no sample.
         """
         from prometheus_client.core import Metric
         from prometheus_client.samples import Sample

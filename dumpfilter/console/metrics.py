@@ -147,8 +147,10 @@ class _Request(MetricsHandler):
 
 
 async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: Callable[..., Any]) -> None:
-    """Accept connections from the listening socket until this task is cancelled, and answer their requests by
-    ``handler``. All run in one asyncio loop, so that scrapes run one at a time.
+    """Accept connections from the listening socket until this task is cancelled, and answer one HTTP request on each.
+
+    ``handler`` gets the bytes of a request and the client's address. Its result's ``wfile`` has the bytes of the
+    answer. All requests are handled in one asyncio loop, so that scrapes run one at a time.
     """
     loop = asyncio.get_running_loop()
     is_silent: dict[Any, bool] = {}

@@ -198,18 +198,20 @@ class ClientPort:
 
     @property
     def clients(self) -> dict[int, Any]:
-        """The port's open connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
+        """The port's open connections by connection id, each a :class:`~dumpfilter.console.connection.Connection`."""
         return {number: one for number, one in self.directory.copy().items() if one.port is self}
 
     @property
     def listed(self) -> dict[int, Any]:
-        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number. A console's
-        clients see all connections of the process.
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by connection id. A
+        console's clients see all connections of the process.
         """
         return self.directory
 
     def status(self) -> dict[str, int]:
-        """Return the port's status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
+        """Return the values that SHOW STATUS shows for the port: Threads_connected, Threads_running and Uptime
+        (seconds), by name.
+        """
         clients = self.clients.values()
         return {
             "Threads_connected": len(clients),
@@ -286,7 +288,7 @@ class ClientPort:
 
     def _make_room(self) -> None:
         """Close a connection that has not logged in, if as many such connections as :data:`MAX_UNAUTHENTICATED` are
-        open. It is the oldest of the client address with the most of them.
+        open. The closed connection is the oldest one from the client address that has most of these connections.
         """
         waiting = [one for one in self.clients.values() if not (one.session or one.task.cancelling())]
         if len(waiting) >= MAX_UNAUTHENTICATED:
@@ -296,7 +298,8 @@ class ClientPort:
             oldest.task.cancel()
 
     def admit(self, number: int, user: str) -> None:
-        """Raise SqlError 1040 if the port has too many connections for another one, of a user who has just logged in.
+        """Check that a user who has just logged in may keep the new connection. Raises SqlError 1040 if the port has
+        too many other connections.
 
         ``number`` is the connection id of the new connection. Users with the role ``all`` have a few reserved
         connections.

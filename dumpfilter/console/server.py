@@ -116,8 +116,10 @@ def serving(
 ) -> Iterator[ConsoleServer]:
     """Serve a console (a port for MySQL clients) as long as the ``with`` block runs, and yield its server.
 
-    The arguments are those of :class:`ConsoleServer`. Raises OptionError if the address cannot be used, and OutputError
-    if the file for the port's number cannot be written.
+    ``executor`` is the master or slave, which carries out replication commands. ``users`` and ``roles`` have the
+    password and the role of each user by name. ``directory`` has the open connections of all ports of the process.
+    Raises OptionError if the address cannot be used, and OutputError if the file for the port's number cannot be
+    written.
     """
     if endpoint.new_password_file is not None:
         log.warning(

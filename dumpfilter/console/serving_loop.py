@@ -83,9 +83,10 @@ class ServingLoop:
             self._thread.join(seconds)
 
     def _log_unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error that no coroutine of the loop has handled.
+        """Log an error that no coroutine of the event loop has handled. asyncio calls the method.
 
-        A BlockingIOError is ignored, which gRPC causes without consequence when a process has several servers.
+        ``context`` is asyncio's description of the error, with its ``message`` and often its ``exception``. A
+        BlockingIOError is ignored, which gRPC causes without consequence when a process has several servers.
         """
         error, message = context.get("exception"), printable(str(context.get("message")))
         if not isinstance(error, BlockingIOError):

@@ -262,10 +262,10 @@ class Session:
             self.character_set = character_set
 
     def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
-        """Replace the client's user variables and prepared statements.
+        """Replace the client's user variables (values by name) and prepared statements (by statement id).
 
-        Raises SqlError 1041 if they take more memory than a client may use, or if all clients together would use more
-        than the port allows. Then nothing is replaced.
+        Raises SqlError 1041 if the new ones take more memory than a client may use, or if all clients together would
+        use more than the port allows. Then nothing is replaced.
         """
         parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
         size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))

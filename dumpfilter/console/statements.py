@@ -268,7 +268,8 @@ def _show(
 
     ``view`` is the SELECT's text. In the text, ``{schema}``, ``{name}`` and ``{like}`` stand for the schema, the table
     and the pattern of the statement. ``schema`` None means the current database, and an empty ``name`` means that the
-    statement names no table. ``condition`` is the statement's LIKE or WHERE clause.
+    statement names no table. ``condition`` is the statement's LIKE or WHERE clause: the pattern of LIKE, the text after
+    LIKE, and the text after WHERE. The parts that the statement does not have are empty.
     """
     pattern, like, where = condition
     if name:

@@ -350,7 +350,9 @@ class PacketStream:
             raise ClientGone("closed") from error
 
     def put(self, payload: bytes) -> None:
-        """Queue a packet without sending it yet. A payload of 0xFFFFFF bytes or more becomes several packets."""
+        """Queue ``payload`` as a packet for the client, which :meth:`drain` sends. A payload of 0xFFFFFF bytes or more
+        becomes several packets.
+        """
         while True:
             part, payload = payload[:_FULL], payload[_FULL:]
             self._pending += _framed(part, self.sequence)
@@ -451,7 +453,7 @@ class Fields(io.BytesIO):
 
     @property
     def left(self) -> int:
-        """The number of bytes that are not read yet."""
+        """The number of bytes at the packet's end that no method has read yet."""
         return self.getbuffer().nbytes - self.tell()
 
     def take(self, length: int) -> bytes:
@@ -463,7 +465,9 @@ class Fields(io.BytesIO):
         return int.from_bytes(self.take(length), "little")
 
     def sized(self) -> bytes:
-        """Return the next field, whose length comes first: an integer of 1 to 9 bytes (length-encoded integer)."""
+        """Read and return the packet's next field, which begins with its length (a length-encoded integer of 1 to 9
+        bytes). Raises MalformedPacket if the packet ends too early.
+        """
         first = self.uint(1)
         if first in (0xFB, 0xFF):
             raise MalformedPacket

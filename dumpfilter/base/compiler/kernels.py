@@ -65,8 +65,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """Mark a function that only kernels (compiled functions) call. Used as a decorator. Outside a compilation the
-    function is returned unchanged.
+    """Mark a function that only kernels (compiled functions) call, so that numba compiles the function with them. Used
+    as a decorator. Outside a compilation the function is returned unchanged.
     """
     return _numba_function(function) if _State.is_compiling else function
 

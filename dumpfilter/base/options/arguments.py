@@ -116,9 +116,11 @@ class OptionNames:
         return next((one for one in (name, ALIASES.get(name)) if one in self._flags), None)
 
     def find_in_file(self, option: FileOption) -> Named | None:
-        """Return an option of an option file as :meth:`find` does, with its origin (the option's line in the file).
+        """Return the command's option that a line of an option file sets, under dumpfilter's name for the option.
 
-        Raises UnknownOption, and OptionError with its line for a wrong or missing value.
+        The result has the value, and ``option`` as its origin. Spellings are those that :meth:`find` accepts. Return
+        None for an unknown option with the prefix ``loose-``. Raises UnknownOption for any other unknown option, and
+        OptionError with the line for a wrong or missing value.
         """
         try:
             found = self.find(option.name, option.value)

@@ -87,7 +87,9 @@ class FileOption(NamedTuple):
     line: int
 
     def error(self, what: str) -> OptionError:
-        """Return an error about this option. It has the text ``what`` and the option's file and line."""
+        """Return an error with the text ``what`` about an option of an option file. The error names the file and the
+        line of the option.
+        """
         return OptionError(f"{self.file}:{self.line}: {what}")
 
 
@@ -297,7 +299,10 @@ def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -
 
 
 def _fields(model: type) -> dict[str, FieldInfo]:
-    """Return the fields of a pydantic model or dataclass, by the keys that a person writes."""
+    """Return the fields of a pydantic model or dataclass, by the keys under which a TOML file sets the fields.
+
+    Fields that only the program sets are left out.
+    """
     fields: dict[str, FieldInfo] = getattr(model, "__pydantic_fields__", {})
     return {field.alias or name: field for name, field in fields.items() if not field.exclude}
 

@@ -45,8 +45,8 @@ class Settings(BaseModel):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield a function parameter for each option, in the order of ``--help``. Typer makes the options from these
-        parameters.
+        """Yield a function parameter (of ``inspect``) for each command-line option that the class declares, in the
+        order of ``--help``. Typer makes the options from these parameters.
         """
         hints, texts = get_type_hints(cls, include_extras=True), _texts(cls)
         for name, field in cls.model_fields.items():
@@ -77,7 +77,9 @@ class Settings(BaseModel):
 
     @classmethod
     def option_of(cls, field: str) -> str:
-        """Return the first spelling of the option that a field declares, such as ``--server-id``."""
+        """Return the first spelling of the command-line option that the field ``field`` declares, such as
+        ``--server-id``.
+        """
         names = _properties(cls.model_fields[field]).get("names")
         return str(names[0]) if names else f"--{field.replace('_', '-')}"
 

@@ -55,7 +55,7 @@ class MaxLag(NamedTuple):
 
     def exceeded(self, record: Record) -> bool:
         """Tell whether the lag in the status record of a slave or channel exceeds this limit. An unknown lag (None)
-        does not.
+        does not exceed the limit.
         """
         return (record["lag_bytes"] or 0) > self.nbytes or (record["lag_seconds"] or 0) > self.seconds
 

@@ -69,12 +69,12 @@ _FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA
 
 
 def moment(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the next tokens, a datetime expression such as ``NOW() - INTERVAL 3 DAY``. Return its value under the key
-    ``before``, and the ``warnings``.
+    """Consume a datetime expression of PURGE BINARY LOGS BEFORE, such as ``NOW() - INTERVAL 3 DAY``.
 
-    The value is a local time without a time zone, unless a literal names a zone. A text that is no datetime, or a
-    result out of range, becomes a time before all binlog files, with a warning. Raises SqlError for text that is not
-    such an expression.
+    Return a mapping with the datetime as ``before``, and a tuple of the expression's warnings as ``warnings``. The
+    datetime is a local time without a time zone, unless a literal names a zone. A text that is no datetime, or a result
+    out of range, becomes a time before all binlog files, with a warning. Raises SqlError for text that is not such an
+    expression.
     """
     warnings: list[Note] = []
     value = _operand(cursor, warnings)
@@ -146,10 +146,10 @@ def _shifted(value: datetime, count: int, unit: str) -> datetime:
 
 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """Consume the filter rules of a CHANGE REPLICATION FILTER statement, and return them. Raises SqlError.
+    """Consume the clauses of a CHANGE REPLICATION FILTER statement, and return them in order. Raises SqlError.
 
-    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. The server's grammar calls the list
-    ``filter_defs``.
+    A clause, such as ``REPLICATE_DO_DB = (a, b)``, has all rules of one kind. The server's grammar calls the list of
+    clauses ``filter_defs``.
     """
     return tuple(cursor.separated(lambda: _filter_clause(cursor)))
 
@@ -229,7 +229,7 @@ kinds.
 
 def effective_rules(cursor: Cursor) -> tuple[FilterClause, ...]:
     """Consume the filter rules DO, IGNORE and REWRITE of a CHANGE BINLOG statement, which WL#2516 proposes. Return one
-    clause for each kind of rule.
+    clause (a kind of rule, and all its rules) for each kind.
 
     Raises SqlError, also for a rule of another kind.
     """
@@ -246,9 +246,9 @@ def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rule
     """Consume the next option of the statement if it is a filter rule, and add the rule to ``rules``. Tell whether the
     option is a rule.
 
-    ``kinds`` has the kinds of rule that are recognized, by their names in statements. Examples of rules are
-    ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or list removes all rules of
-    the kind. Raises SqlError.
+    ``kinds`` has the kinds of rule that are recognized, by their names in statements. ``rules`` maps each kind to the
+    list of its rules so far. Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and
+    ``IGNORE=()``. An empty string or list removes all rules of the kind. Raises SqlError.
     """
     written = _OPTION_NAME.match(cursor.text, cursor.token.start)
     kind = kinds.get(written[0].upper().replace("-", "_")) if written else None
@@ -382,8 +382,8 @@ its value. An option SOURCE_… has the older name MASTER_…, too.
 def source(cursor: Cursor) -> Mapping[str, Any]:
     """Consume the comma-separated options of CHANGE MASTER TO or CHANGE REPLICATION SOURCE TO.
 
-    Return the ``options`` as pairs of name and value, and the filter rules among them as ``clauses`` (one for each kind
-    of rule). Raises SqlError.
+    Return a mapping with two items. ``options`` is a tuple of pairs, the name and value of each option that is no
+    filter rule. ``clauses`` has the filter rules, one clause for each kind of rule. Raises SqlError.
     """
     rules: _Rules = {}
     options = cursor.separated(lambda: None if _rule_option(cursor, _ALL, rules) else _option(cursor))

@@ -126,10 +126,12 @@ def for_channel(cursor: Cursor) -> str | None:
 
 
 def _owner(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the clause that selects the replica or the channel whose filter is changed. Return its values by field
-    name; empty without such a clause.
+    """Consume the clause that selects the replica or the channel whose filter is changed. Return a mapping, which is
+    empty without such a clause.
 
-    The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``.
+    The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``. For a replica,
+    the keys are ``user``, ``server_id`` and ``channel``; the value of a part that is left out is None. For a channel,
+    the only key is ``channel``.
     """
     if not cursor.accept("FOR"):
         return {}

@@ -52,7 +52,9 @@ def number_of(value: Value) -> int | float:
 
 
 def _count(value: Value) -> int:
-    """Convert an argument that gives a number of characters to an integer. A negative number becomes 0."""
+    """Convert the argument of an SQL function such as LEFT or REPEAT that gives a number of characters or repetitions
+    to an integer. A negative number becomes 0.
+    """
     return max(0, int(number_of(value)))
 
 
@@ -102,9 +104,10 @@ def _round(value: Value, digits: Value = 0) -> int | float:
 def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
     """Return the value of GROUP_CONCAT for one group of rows.
 
-    ``group`` is a JSON array with the value to join and the keys of ORDER BY of each row. ``directions`` has one letter
-    for each key, "a" (ascending) or "d" (descending). If ``distinct`` is not 0, equal values are joined only once.
-    Raises MemoryError for a group above :data:`MAX_GROUP`.
+    ``group`` is a JSON array with one array for each row: the value to join, then the row's keys of ORDER BY.
+    ``directions`` has one letter for each key, "a" (ascending) or "d" (descending). If ``distinct`` is not 0, equal
+    values are joined only once. Rows whose value is NULL are left out. Without other rows the result is None. Raises
+    MemoryError for a group above :data:`MAX_GROUP`.
     """
     if len(group) > MAX_GROUP:
         raise MemoryError

@@ -66,7 +66,7 @@ class Cursor(TokenReader):
         raise server_errors.syntax_error(self.text, self.token.start)
 
     def expect(self, *words: str) -> str:
-        """Consume the next token, which must be one of these keywords or symbols, and return it.
+        """Consume the next token, which must be one of the keywords or symbols ``words``, and return it as text.
 
         Raises a syntax error for any other token.
         """
@@ -180,7 +180,9 @@ class Cursor(TokenReader):
 
 
 def _number(digits: str, base: int = 10) -> int:
-    """Return the number of these digits, or any number above 2**64 for a longer one, which Python is slow to read."""
+    """Return the number that ``digits`` write in the base ``base``. For a number above 2**64, return any number above
+    2**64, because Python is slow to convert thousands of digits.
+    """
     return int(digits.lstrip("0")[:_MAX_DIGITS] or "0", base)
 
 

@@ -224,7 +224,11 @@ class _Rewriting:
             node.parent = None
 
     def _translated(self, node: exp.Expr) -> exp.Expr:
-        """Return a node of the syntax tree as SQLite needs it: the same node, changed or not, or another one."""
+        """Return what replaces a node of the MySQL statement's syntax tree, so that SQLite computes MySQL's result.
+
+        The result is the same node, changed or not, or a new node. Raises SqlError for an unknown table, variable or
+        function, and for an expression that SQLite cannot evaluate as MySQL does.
+        """
         match node:
             case exp.Table():
                 self._find_table(node)
@@ -329,9 +333,10 @@ def _check_limit(limit: exp.Expr) -> None:
 
 
 def _collated(node: exp.Expr) -> exp.Expr:
-    """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
+    """Return the expression ``node`` of an SQLite statement with a collation that ignores the case of texts.
 
-    A number in ORDER BY and GROUP BY is a position in the select list, which stays.
+    In SQLite, only columns of the copied tables have this collation by themselves. A number is returned unchanged,
+    since in ORDER BY and GROUP BY it is a position in the select list.
     """
     if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
         return node
@@ -376,8 +381,8 @@ def select(
 
 
 class _Run:
-    """The execution of one SELECT of a client in SQLite, with the functions that the SELECT may call. It ends at the
-    time limit, or when ``stop`` is set.
+    """The execution of one SELECT of a client in SQLite, with the functions that the SELECT may call. The execution
+    ends at the time limit (``seconds``), or when another thread sets ``stop``.
     """
 
     def __init__(self, environment: Environment, stop: threading.Event, seconds: float) -> None:
