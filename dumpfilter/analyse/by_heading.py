@@ -97,15 +97,16 @@ class Headings:
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return one sum of ``column`` for each table or other heading (such as a schema's statements).
+        """Return an array of sums of ``column``, one for each table or other heading (such as a schema's statements),
+        in the order of :attr:`names`.
 
         ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
         """
         return sums_of(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return one sum of ``column`` for each table or other heading (such as a schema's statements), by its name.
-        Zeros are left out.
+        """Return sums of ``column``, one for each table or other heading (such as a schema's statements), as a mapping
+        from its name to the sum. Zeros are left out.
 
         ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
         """
@@ -118,9 +119,9 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment (consecutive events of one file), with further columns.
+    """The events of a segment (consecutive events of one file), with offsets and sizes in the file.
 
-    A compressed transaction (Transaction_payload event) is replaced by the events inside it if it could be opened.
+    Each compressed transaction (Transaction_payload event) that could be opened is replaced by the events inside it.
     """
 
     segment: Segment

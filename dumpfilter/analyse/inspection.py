@@ -101,8 +101,8 @@ class Large:
     """
 
     def add(self, other: Large) -> None:
-        """Merge two parts of one transaction or statement that continues in the next segment (part of a file).
-        ``other`` is the later part.
+        """Add the counts of ``other``, the part of this transaction or statement in the next segment (consecutive
+        events of one file).
         """
         self.time = other.time or self.time
         self.bytes_uncompressed += other.bytes_uncompressed
@@ -115,8 +115,8 @@ class Large:
     def name_tables(self, subjects: Subjects) -> None:
         """Set ``tables`` and ``kinds``, the names of the changed tables and the kinds of statements, for the output.
 
-        ``of_subjects`` has only numbers, which ``subjects`` translates into tables and statements. A number that
-        stands for several tables at once is ignored.
+        The attribute ``of_subjects`` has numbers of tables and statements, which the register ``subjects`` translates.
+        A number that stands for several tables at once is ignored.
         """
         sizes = Counter[Subject]()
         for number, size in self.of_subjects.items():
@@ -158,11 +158,12 @@ class _Top:
         """The transaction or statement that continues in the next segment, or None."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
-        """Add the transactions or statements of a segment. ``sizes`` has the uncompressed size of each. Negative sizes
-        are ignored.
+        """Add the transactions, or the statements, of the next segment (consecutive events of one file). ``sizes`` has
+        the uncompressed size of each. Entries with a negative size are ignored.
 
-        ``describe`` returns the :class:`Large` for an index in ``sizes``. ``goes_on`` tells whether the first one
-        continues the previous segment's last one. ``is_open`` tells whether the last one continues in the next segment.
+        ``describe`` returns the :class:`Large` for an index in ``sizes``. ``goes_on`` tells whether the first entry of
+        ``sizes`` continues the last entry of the previous segment. ``is_open`` tells whether the last entry continues
+        in the next segment.
         """
         if not goes_on:
             self.open = None

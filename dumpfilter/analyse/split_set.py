@@ -145,7 +145,9 @@ class Manifest(_Model):
     """Whether the split verified the checksums of all events that it read."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """Return the binlog whose name, or whose schema, is ``name``. Raises OutputError if there is none."""
+        """Return the binlog set of this split whose name, or whose schema, is ``name``. Raises OutputError if there is
+        none.
+        """
         for one in self.binlogs:
             if name in (one.name, one.schema_name):
                 return one

@@ -363,8 +363,8 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The choices for events about which a filter cannot decide, if the master's operator has set this filter for a
-    slave.
+    """The choices for events about which a filter cannot decide. A filter that the master's operator sets for a slave
+    has one of these choices.
     """
 
     STOP = "stop"

@@ -76,7 +76,7 @@ class Setting:
 
     ``rules`` are in the order in which the user gave them. They are empty after a statement such as
     ``CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()``. ``active_since`` is an aware datetime in UTC. ``counter`` is the
-    number of times that events matched the rules since then. It is always 0 in the global filter.
+    number of times that events matched the rules since then, and always 0 in the global filter.
     """
 
     kind: BaseRuleKind
@@ -217,7 +217,9 @@ class ChannelFilters:
                 self._add(name, self._copied())
 
     def _copied(self) -> _Settings:
-        """Return a copy of the global filter's rules. Kinds that a statement has emptied are left out."""
+        """Return a copy of the global filter's rules for a new channel, as a mapping from each kind of rule to its
+        setting. Kinds that a statement has emptied are left out.
+        """
         now = self._clock()
         return {
             kind: replace(setting, active_since=now)
@@ -293,12 +295,12 @@ class ChannelFilters:
             return _ordered(self._filters[None])
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
-        """Add numbers of hits (events that matched a rule) to the column COUNTER of a channel's filter, by kind of
-        rule.
+        """Add the numbers in ``hits`` to the column COUNTER of a channel's filter. ``hits`` maps each kind of rule to
+        the number of events that matched a rule of this kind.
 
-        ``version`` is the version of the filter with which the hits were counted. If the rules of a kind were
-        replaced after that version, the hits of that kind are ignored. Hits of kinds without rules are ignored, too.
-        Raises UnknownChannel.
+        ``version`` is the version of the filter with which the hits were counted. If the rules of a kind were replaced
+        after that version, the hits of that kind are ignored (None: never). Hits of kinds without rules are ignored,
+        too. Raises UnknownChannel.
         """
         with self._lock:
             settings = self._of(channel)

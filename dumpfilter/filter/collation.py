@@ -32,8 +32,8 @@ from dumpfilter.binlog.format import Family, NameCollation, NameRules
 
 @dataclass(frozen=True)
 class Collation:
-    """The functions by which one server compares the names of schemas and tables. Each returns the comparison key of a
-    name.
+    """The functions by which one server compares the names of schemas and tables. Each function returns the comparison
+    key of a name.
 
     Two names are equal for the server when their comparison keys are equal.
     """

@@ -227,8 +227,8 @@ class _Witnesses:
 
 
 def _answer(decision: Decision) -> Verdict | None:
-    """Return the verdict of a decision about a statement on a single table, or None when no rule matches the table. In
-    a longer list, the next table then decides.
+    """Return the verdict of a decision about a statement on a single table. Return None when no rule matches the table,
+    so that in a longer list of tables the next table decides.
     """
     is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
     return decision.verdict if is_matched else None
@@ -272,8 +272,10 @@ def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]
 
 
 def _are_apart(patterns: Iterable[str], names: NameRules) -> bool:
-    """Tell whether each LIKE pattern (for ``db.table``) names another database, without wildcards in the database's
-    name. Then no two patterns match a common table.
+    """Tell whether the LIKE patterns (for ``db.table``) are all for different databases, whose names are without
+    wildcards. If so, no table matches two of the patterns.
+
+    ``names`` has the settings by which the server compares names.
     """
     collation = collation_of(names)
     databases = []

@@ -130,11 +130,11 @@ class TableFlags:
 
     def stopping(self, subject: Subject | None = None) -> str:
         """Return the name of the filter that stops the dump (the master's stream to the slave) at the events of
-        ``subject``.
+        ``subject``. The caller must know that such a filter exists.
 
-        Such a filter is set by the master's operator, has the setting STOP, and cannot decide about the table or
-        statement ``subject``. With None, the event is one that no filter can decide about, such as an event of an
-        unknown type.
+        The master's operator set this filter for the slave, with the setting STOP, and the filter cannot decide about
+        the table or statement ``subject``. With None, the event is one that no filter can decide about, such as an
+        event of an unknown type.
         """
         return next(
             one.name

@@ -533,7 +533,7 @@ class WildSet:
     def first(self, text: str) -> int | None:
         """Return the index of the first LIKE pattern that a name matches, or None without a match.
 
-        ``text`` is the name with each character replaced by its comparison key (collation weight).
+        ``text`` is the name, in which the caller has replaced each character by its comparison key (collation weight).
         """
         candidates: set[int] = set()
         for length, runs in self._by_run.items():
@@ -542,14 +542,14 @@ class WildSet:
         return next((number for number in sorted(candidates) if self._matches(number, text)), None)
 
     def may_match(self, begin: str) -> bool:
-        """Tell whether any of the LIKE patterns matches some name that begins with ``begin``. The characters of
-        ``begin`` are replaced by their comparison keys, as in :meth:`first`.
+        """Tell whether any of the LIKE patterns matches some name that begins with ``begin``. The caller has replaced
+        each character of ``begin`` by its comparison key (collation weight).
         """
         return any(_rests(tokens, begin) for tokens in self._patterns)
 
     def matches_all(self, begin: str) -> bool:
-        """Tell whether a single LIKE pattern matches all longer names that begin with ``begin``. The characters of
-        ``begin`` are replaced by their comparison keys, as in :meth:`first`.
+        """Tell whether a single LIKE pattern matches all longer names that begin with ``begin``. The caller has
+        replaced each character of ``begin`` by its comparison key (collation weight).
         """
         rests = (rest for tokens in self._patterns for rest in _rests(tokens, begin))
         return any(rest in ([MANY], [ANY, MANY], [MANY, ANY]) for rest in rests)
@@ -561,8 +561,11 @@ class WildSet:
 
 
 def _rests(tokens: list[str], begin: str) -> list[list[str]]:
-    """Return the rests of a LIKE pattern that are left when the ``tokens`` before them match the text ``begin``. There
-    may be several, since ``%`` matches texts of any length.
+    """Return the possible rests of a LIKE pattern (``tokens``) after its first tokens have matched the text ``begin``.
+    Each rest is a list of tokens.
+
+    There may be several rests, since ``%`` matches texts of any length. The result is empty if the pattern matches no
+    text that begins with ``begin``.
     """
     rests: list[list[str]] = []
     ends = {0}  # The lengths of the beginnings of ``begin`` that the tokens up to here match.

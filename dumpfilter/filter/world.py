@@ -252,7 +252,7 @@ class World(Generic[C]):
 
     def default_database(self, current: str | None) -> DatabaseNames:
         """Return the names of a session's default database on source and replica. ``current`` is the name on the
-        source; None means no default database, whose names are empty.
+        source. For None, a session without a default database, the returned names are empty.
         """
         return DatabaseNames(current or "", self._rules.rewrite_db(current) if current else "")
 
@@ -335,11 +335,11 @@ class World(Generic[C]):
     # Questions.
 
     def has(self, key: Key, session: int = -1) -> bool | None:
-        """Tell whether the replica has the object with this key (type, database, name). None if the model does not
-        know.
+        """Tell whether the replica has the object with this key (type, database, name). Return None if the model does
+        not know.
 
         A temporary table of the connection with the id ``session`` (-1: not known) counts, too, and hides an ordinary
-        table.
+        table of the same name.
         """
         known = self._known(key, session)
         return None if known is None else known.has
@@ -461,8 +461,8 @@ class World(Generic[C]):
             yield from self._used(self.body(one.facts.body, one.default), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a Fault for each table that a DROP TABLE or EXCHANGE PARTITION names twice because rewrite rules map
-        two names to one. A server rejects such a statement before it evaluates table rules.
+        """Yield a Fault for each table that a DROP TABLE or EXCHANGE PARTITION names twice on the replica, because
+        rewrite rules map two names to one. A server rejects such a statement before it evaluates table rules.
         """
         if one.facts.thing is Thing.TABLE and one.facts.verb in (Verb.DROP, Verb.ALTER):
             for ref in one.refs:
@@ -545,10 +545,11 @@ class World(Generic[C]):
             yield from self._need(Ref((Thing.DATABASE, source, ""), (Thing.DATABASE, replica, "")))
 
     def _need_name(self, ref: Ref, session: int = -1, *, is_temporary: bool = False) -> Iterator[Fault[C]]:
-        """Yield a fault if the replica still has another object with the name of ``ref``, an object that a statement
-        creates.
+        """Yield a fault if the creation of ``ref`` fails because the replica already has an object of this type and
+        name. For example, the filter dropped the DROP of an older object.
 
-        ``is_temporary`` says that the statement creates a temporary table of the connection ``session``.
+        With ``is_temporary`` a temporary table is created in the connection with the id ``session`` (-1: not known).
+        Only temporary tables of this connection then count as older objects.
         """
         known = (
             self._temporary.get((session, ref.replica)) if is_temporary else self._objects.get(ref.replica)
@@ -717,11 +718,14 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record that the replica has the new object ``ref`` under one name only, if rewrite rules give it several.
+        """Record that the replica has the new object ``ref`` under one name only, if rewrite rules give the object
+        several.
 
         Rewrite rules apply to row events and to names without a database, and not to other names. So the object's name
-        on the source and its rewritten name can differ from its name on the replica. These names then count as missing
-        there, because of the statement ``cause``. Names that the model knows, or that match ``there``, are excepted.
+        on the source and its rewritten name can differ from its name on the replica. An object of such another name is
+        recorded as missing there, because of the statement ``cause``.
+
+        Names that the model already knows keep their state. Names that match the patterns ``there`` count as existing.
         """
         thing, database, name = ref.source
         if thing in _OF_NO_DATABASE:
@@ -734,8 +738,8 @@ class World(Generic[C]):
             self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
 
     def is_there(self, key: Key) -> bool:
-        """Tell whether the patterns ``there`` match the object with this key (type, database, name). They stand for
-        objects that the replica has, although the filter drops their creation.
+        """Tell whether the patterns ``there`` match the object with this key (type, database, name). The user gives
+        these patterns for objects that the replica has, although the filter drops their creation.
 
         The result is False after a statement that passes has dropped the object's database.
         """

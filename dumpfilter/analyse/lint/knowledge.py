@@ -88,7 +88,7 @@ class SetKnowledge:
     """Whether all events of the set were collected. If False, a missing name may still occur in the set."""
 
     def name(self, event: SetEvent) -> None:
-        """Record the databases and tables that ``event`` names."""
+        """Record the databases and tables that ``event`` names. A name that is recorded keeps its first event."""
         subject = event.subject
         named: Iterable[tuple[str, str]] = ()
         if isinstance(subject, TableSubject):
@@ -212,8 +212,10 @@ class Gatherer:
                 self._add(number, texts)
 
     def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
-        """Return a mask of the events to examine. They are all statements and compressed transactions, and the first
-        row event of each table at the beginning and after each of them.
+        """Return a Boolean mask of the events of ``segment`` that lint examines.
+
+        These are all statements and compressed transactions. For each table the first row event is examined, and again
+        the first one after each statement or compressed transaction.
         """
         kind = segment.role & R.ROLE_MASK
         wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
@@ -360,7 +362,7 @@ class _Texts:
 
     def inside(self, number: int) -> _Texts:
         """Return access to the events inside a compressed transaction, which is decompressed at the first access.
-        ``number`` is the index of its event in the segment.
+        ``number`` is the index of the Transaction_payload event in the segment.
         """
 
         @cache

@@ -115,7 +115,7 @@ _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 @dataclass(frozen=True)
 class RuleNames:
     """The names of databases and tables in a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``.
-    Each name is the key of the first event that names it.
+    Each mapping has the names as keys, and as value the first event that uses the name.
     """
 
     databases: dict[str, SetEvent]
@@ -147,8 +147,8 @@ class RuleAlone:
         return self._kind.form is ValueForm.DATABASE and self.matches_table((name, ""))
 
     def match(self, names: RuleNames) -> SetEvent | None:
-        """Return the first event of a database or table that the rule matches, or None if the rule matches none of
-        the set.
+        """Return the first event of a database or table that the rule matches, or None if the rule matches no name in
+        ``names``.
         """
         if self._kind is RuleKind.REWRITE_DB:
             sources = names.sources.items()
@@ -289,7 +289,7 @@ def _cure(code: Code, meant: list[Rule]) -> str:
 
 
 def closest(value: str, known: Iterable[str]) -> str | None:
-    """Return the known name that ``value`` probably misspells, or None.
+    """Return the name in ``known`` that ``value`` probably misspells, or None if no name is similar enough.
 
     The parts before and after a dot are compared separately.
     """

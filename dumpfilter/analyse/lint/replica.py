@@ -68,7 +68,7 @@ class Cause(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The parsed statement."""
+        """The parsed statement that may cause a failure on the replica."""
         assert isinstance(self.event.subject, Statement)
         return self.event.subject
 
@@ -79,7 +79,7 @@ class Cause(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """The statement's leading words, such as CREATE VIEW."""
+        """The leading words of the statement that may cause a failure on the replica, such as CREATE VIEW."""
         facts, kind = self.event.facts, self.statement.kind
         if facts.verb is None or kind not in _WORDS:
             return kind.value

@@ -94,9 +94,10 @@ _SECTIONS = 3
 
 
 def event_line(kind: int, text: str | bytes = b"", after: bytes = b"") -> bytes:
-    """Return the text of an event of the type ``kind``, after the event's time, server id and end position.
+    """Return the second part of an event's text, which begins with the name of the type ``kind``. The caller prints the
+    event's time, server id and end position before this part.
 
-    ``text`` is the rest of the event's first line, and ``after`` are the further lines.
+    ``text`` is the rest of the event's first line after the type's name, and ``after`` are the further lines.
     """
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     # A line end in the text would end the comment, and the client would run the rest as a statement.
@@ -166,8 +167,9 @@ class EventTexts:
         """Add the consecutive events ``kept`` to the batch of events that are printed together. A full batch is printed
         at once.
 
-        ``text_of`` returns the text of an event after its end position, given the event's bytes and its offset in the
-        file. Raises BinlogError with file and position for a malformed event, after printing the events before it.
+        ``text_of`` returns the part of an event's text that begins with the type's name. Its arguments are the event's
+        bytes and its offset in the file. Raises BinlogError with file and position for a malformed event, after
+        printing the events before it.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
@@ -210,8 +212,8 @@ class EventTexts:
             batch.texts.append(text_of(raw, offset))
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
-        """Return the text of a Table_map event, and add the event to its statement's BINLOG statement. ``raw`` has the
-        event's bytes.
+        """Return the text of a Table_map event from the type's name on, and add the event to its statement's BINLOG
+        statement. ``raw`` has the event's bytes.
         """
         body = raw[HEADER_LENGTH : len(raw) - batch.fd.checksum_length]
         content = body[batch.id_length :]
@@ -233,7 +235,8 @@ class EventTexts:
         return b"%s%d\n" % (table.line, int.from_bytes(body[: batch.id_length], "little"))
 
     def _rows_event(self, batch: _Batch, kind: int, raw: bytes, ends: int) -> bytes:
-        """Return the text of a rows event, and add the event to its statement's BINLOG statement.
+        """Return the text of a rows event from the type's name on, and add the event to its statement's BINLOG
+        statement.
 
         ``kind`` is the event's type, and ``raw`` its bytes. ``ends`` is nonzero if the event ends its statement.
         """
@@ -505,12 +508,16 @@ class _Batch:
         """
 
     def take(self, kept: KeptEvents) -> None:
-        """Add the bytes and offsets of events. The caller must add each event's text to ``texts``."""
+        """Append the events ``kept`` (their bytes and offsets) to this batch. Afterwards the caller must append one
+        text for each of these events, in the same order, to the list ``texts``.
+        """
         self._kept.append(kept)
         self.size += kept.data.size
 
     def close(self) -> None:
-        """Mark the end of a statement after the last event, if one has begun."""
+        """Record that the current statement ends with the last event in ``texts``, so that its BINLOG statement and
+        rows can be printed. Do nothing if no Table_map or rows event has begun a statement.
+        """
         if self.is_open:
             self.closed.append(len(self.texts))
             self.is_open = False
@@ -524,14 +531,14 @@ class _Batch:
         self.drops_waiting = self.drops_waiting or not self.closed
 
     def cut(self, count: int) -> None:
-        """Discard all events after the first ``count``, because the next event is malformed."""
+        """Discard all events of the batch after the first ``count``, because the next event is malformed."""
         del self.texts[count:]
         self.encoded = [event for event in self.encoded if event < count]
         self.closed = [end for end in self.closed if end <= count]
         self.changed = {event: raw for event, raw in self.changed.items() if event < count}
 
     def offsets(self) -> Int64:
-        """Return the byte offset of each event in its file."""
+        """Return an int64 array with the byte offset of each event of the batch in its binlog file."""
         return np.concatenate([kept.offset for kept in self._kept])[: len(self.texts)]
 
     def events(self) -> tuple[Bytes, Int64, Int64]:
@@ -550,8 +557,9 @@ class _Batch:
         return np.searchsorted(ends, np.arange(len(self.texts)), "right").astype(np.int64)
 
     def columns(self) -> Int64:
-        """Return the style number of each event in BINLOG statements, where it is encoded in base64. The style depends
-        on whether the event begins or ends a BINLOG statement.
+        """Return an int64 array with a style number for each event in ``encoded``, the events that BINLOG statements
+        contain in base64. A style tells how bytes become text. It depends on whether the event begins or ends a BINLOG
+        statement.
         """
         of = self.statements()[self.encoded]
         is_whole = (of < len(self.closed)) & ((of > 0) | self.is_new)

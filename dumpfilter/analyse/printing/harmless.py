@@ -145,8 +145,8 @@ class Harmless:
         )
 
     def missing_table(self, database: str, table: str) -> Key | None:
-        """Return the key of a table if the target (the server that runs the printed text) is known to lack this table,
-        else None.
+        """Return the key (type, database, name) of a table that the target (the server that runs the printed text) is
+        known to lack. Return None if the target has the table, or may have it.
 
         Database and table are named as on the target, after ``--replicate-rewrite-db``.
         """
@@ -169,8 +169,8 @@ class Harmless:
     # The statements that change rows.
 
     def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
-        """Return the target's tables whose rows a statement may change, directly or through views, triggers and stored
-        functions.
+        """Return the keys (type, database, name) of the target's tables whose rows a statement may change, directly or
+        through views, triggers and stored functions.
         """
         body = self.world.body(facts.body, self.world.default_database(query.db))
         if facts.kind is K.TRUNCATE_TABLE:
@@ -358,7 +358,7 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
 
 def lacking(key: Key) -> Form:
     """Return the form of a statement that cannot run because the target (the server that runs the printed text) lacks
-    the object ``key``. The form is a comment.
+    the object with this key (type, database, name). The form is a comment.
     """
     return Form(
         f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "

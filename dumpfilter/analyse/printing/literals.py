@@ -242,7 +242,9 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether ``thread_id`` differs from the previous statement's, and remember it."""
+        """Tell whether the connection id ``thread_id`` differs from the id at the previous call, and remember the new
+        id.
+        """
         return self._changed("pseudo_thread_id", thread_id)
 
     def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:

@@ -79,8 +79,9 @@ def row_layouts(
 ) -> LayoutTable:
     """Return a cache that tells for each table how its row images are printed: types, names and text of all columns.
 
-    ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database.
-    ``styles`` are additional column styles, which have the first numbers. The styles of the tables' columns follow.
+    ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database. A style
+    tells how bytes become text, and has a number in the cache. ``styles`` are additional styles, numbered from 0. The
+    styles of the tables' columns follow.
     """
 
     def described(table: TableMap, family: Family) -> Table:

@@ -293,7 +293,8 @@ class TextPrinter:
             self._harmless.left_out(query, runs=statement.passes)
 
     def events(self, kept: KeptEvents) -> None:
-        """Print the consecutive events ``kept``. The text of some may be delayed until a later call or :meth:`flush`.
+        """Print the consecutive events ``kept``. The text of some events may be delayed until a later call or
+        :meth:`flush`.
 
         ``kept.fd`` must be the file's format description event, even for the format description event itself. Raises
         BinlogError with file and position, and OutputError.
@@ -328,14 +329,14 @@ class TextPrinter:
             self._texts.finish()
 
     def _taken(self) -> bytes:
-        """Return the text collected by the methods that print single events, and clear it."""
+        """Return the text that the methods for single events have collected since the last call, and clear it."""
         text = b"".join(self._written)
         self._written.clear()
         return text
 
     def _text_of(self, raw: bytes, offset: int) -> bytes:
-        """Return the text of an event after its end position. ``raw`` has the event's bytes, and ``offset`` is its
-        offset in the file.
+        """Return the part of an event's text that begins with the type's name and follows time, server id and end
+        position. ``raw`` has the event's bytes, and ``offset`` is its offset in the file.
 
         Frequent events are not decoded as a whole.
         """
@@ -365,8 +366,8 @@ class TextPrinter:
         return self._taken()
 
     def _frame_text(self, raw: bytes, word: bytes) -> bytes:
-        """Return the text of a BEGIN or COMMIT event whose session settings are unchanged. ``raw`` has the event's
-        bytes, and ``word`` is BEGIN or COMMIT.
+        """Return the text, from the type's name on, of a BEGIN or COMMIT event whose session settings are unchanged.
+        ``raw`` has the event's bytes, and ``word`` is BEGIN or COMMIT.
         """
         assert self._session is not None
         self._in_transaction = word == b"BEGIN"
@@ -525,11 +526,12 @@ class TextPrinter:
         self._has_run = self._has_run or not frame
 
     def _make_databases(self, statements: Sequence[bytes]) -> None:
-        """Print ``statements``, which create databases that later statements need. They would end the transaction and
-        use up its GTID, so the text begins both again.
+        """Print ``statements``, which create databases that later statements need. CREATE DATABASE ends the current
+        transaction and uses up its GTID, so the text then begins the transaction again and sets the GTID again.
 
-        A transaction with a GTID that has changed something cannot create a database, so the client stops there with an
-        error. A server of MariaDB does not log the statements, since strict mode has no GTID for them.
+        A transaction with a GTID that has already changed something cannot be divided in this way. The client that runs
+        the text then stops with an error. With MariaDB's GTIDs the text switches the binlog off during
+        ``statements``, since strict mode has no GTID for them.
         """
         assert self._fd is not None
         around: tuple[bytes, ...] = ()

@@ -18,13 +18,17 @@ class Division(enum.StrEnum):
 
 
 class Model(BaseModel):
-    """The base class of results' parts. Objects cannot be changed, and JSON with unknown fields is refused."""
+    """The base class of the parts of a report's result. Objects cannot be changed, and JSON with unknown fields is
+    refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Period(Model):
-    """The bytes of one period, by the name of the schema or table."""
+    """The traffic of a binlog set in one period of time. ``bytes`` maps the name of each schema or table to the bytes
+    of its events in this period.
+    """
 
     start: int
     """The beginning of the period, Unix seconds; 0 for events without a timestamp."""
@@ -32,7 +36,7 @@ class Period(Model):
 
 
 class OverTime(Model):
-    """The bytes of each schema or table in the binlog over time, before any filter."""
+    """The bytes of a binlog set's events in each period of time, before any filter, divided by schema or by table."""
 
     by: Division
     period_seconds: int

@@ -91,8 +91,8 @@ class Columns(NamedTuple):
     """The events and transactions of a segment (consecutive events of one file) as columns. They are the input of
     :func:`group`, the compiled loop that counts events.
 
-    Columns whose names begin with ``txn_`` have one entry for each transaction, and the others one for each event. A
-    statement may have begun in the previous segment. Its events then precede those of the segment.
+    Columns whose names begin with ``txn_`` have one entry for each transaction, and the others one for each event. If a
+    statement began in the previous segment, its earlier events come first in the columns.
     """
 
     offset: Int64s
@@ -146,11 +146,11 @@ def _mixed(value):
 
 @inlined
 def _hash(required, members, n):
-    """Return a hash (uint64) of a condition, which has the subject ``required`` (-1: none) and the first ``n`` of
-    ``members``. The members' order does not matter.
+    """Return a hash (uint64) of a condition, for the hash table that finds stored conditions.
 
-    A subject is the number of a table or statement. The condition holds for a filter that sends the required subject
-    and any member.
+    A condition is, for example, "table 5 or table 7 is sent". It has the subject ``required`` (-1: none) and the first
+    ``n`` of ``members`` as its members, in any order. A subject is the number of a table or statement. The condition
+    holds for a filter that sends the required subject and at least one member.
     """
     h = np.uint64(3) * _mixed(required + np.int64(1))
     for k in range(n):
@@ -176,12 +176,15 @@ def rehash(m: Memory):
 
 @inner
 def _intern(m, required, wanted, n):
-    """Return the number of the condition that has the first ``n`` subjects of ``wanted`` as members, and the subject
-    ``required`` (-1: none). Store a new condition in ``m`` if there is none. Return NO_ROOM if the arrays are full.
+    """Return the number of a condition, which is its row index in ``m.conditions``. Store the condition if it is new.
+    Return NO_ROOM if the arrays in ``m`` are full.
 
-    A subject is the number of a table or statement. The subjects must be distinct. Before the call, the caller writes
-    the current serial number into the column S_MARK of each. Then a stored condition is compared without a search. A
-    condition with a single subject is always stored anew, since callers look it up in the column S_CONDITION.
+    The condition holds for a filter that sends the subject ``required`` (-1: none) and at least one of the first ``n``
+    subjects of ``wanted``. A subject is the number of a table or statement. The subjects must be distinct.
+
+    Before the call, the caller writes the current serial number into the column S_MARK of each subject in ``wanted``.
+    Stored conditions are then compared without a search. A condition with a single subject is always stored anew, since
+    callers first look for its number in the column S_CONDITION.
     """
     is_single = n == 1 and required < 0
     mask = np.uint64(m.slots.size - 1)
@@ -216,8 +219,10 @@ def _intern(m, required, wanted, n):
 
 @inner
 def _only(m, subject):
-    """Return the number of the condition "this subject is sent", or NO_ROOM if the arrays in ``m`` are full. A new
-    condition is stored. ``subject`` is the number of a table or statement.
+    """Return the number of the condition "``subject`` is sent", which is its row index in ``m.conditions``. Store the
+    condition if it is new. Return NO_ROOM if the arrays in ``m`` are full.
+
+    ``subject`` is the number of a table or statement.
     """
     c = m.subjects[subject, S_CONDITION]
     if c == 0:
@@ -230,13 +235,17 @@ def _only(m, subject):
 
 @inner
 def _condition(m, one_of, also):
-    """Return the number of the condition under which a filter sends an atom (a run of events that every filter sends or
-    drops together).
+    """Return the number of an atom's condition, which is its row index in ``m.conditions``. Store the condition if it
+    is new.
 
-    ``one_of`` is the index in ``m.lists`` of the atom's list of subjects (tables and statements), or FRAMING or
-    DROPPED. The filter must send any subject of the list, and also the subject ``also`` (-1: none).
+    An atom is a run of events that every filter sends or drops together. Its condition says which filters send it, for
+    example "table 5 or table 7 is sent". ``m`` holds the compiled loop's arrays.
 
-    Return FRAME or DROPPED for atoms without a condition, and NO_ROOM if the arrays are full.
+    ``one_of`` is the index in ``m.lists`` of a list of subjects (numbers of tables and statements). The atom is sent by
+    the filters that send at least one subject of the list, and also the subject ``also`` (-1: none).
+
+    If ``one_of`` is FRAMING (events such as BEGIN) or DROPPED, the atom has no condition, and the result is FRAME or
+    DROPPED. The result is NO_ROOM if the arrays in ``m`` are full.
     """
     if one_of == A.FRAMING:
         return np.int64(FRAME)
@@ -285,8 +294,8 @@ def _count(m, condition, bucket, size, events, transactions, undecided):
 
 @inlined
 def _count_stand_in(m, condition, size):
-    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to the unit (row of counts) that was
-    last counted under ``condition``. Size 0 adds none.
+    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to a unit (row of counts) in ``m``. The
+    unit is the one that was last counted under the condition with the number ``condition``. Size 0 adds no stand-in.
     """
     if size > 0:
         unit = m.conditions[condition, Q_LATEST]
@@ -334,8 +343,8 @@ def _held_from(role, first, stop):
 
 @inner
 def _whole(c, m, t):
-    """Count the transaction with index ``t`` in the columns ``c``, which each filter sends or drops as a whole. The
-    counts are added to ``m``. Return False if the arrays in ``m`` are full.
+    """Count a transaction that each filter sends or drops as a whole, and add the counts to the arrays in ``m``. ``t``
+    is the transaction's index in the columns ``c``. Return False if the arrays are full.
     """
     s = np.int64(c.txn_subject[t])
     size = np.int64(0)
@@ -423,8 +432,11 @@ def _count_atoms(c, m, stop, held, bucket):
 
 @inner
 def _frame_condition(m):
-    """Return the number of the condition of the open transaction's frame (GTID event, BEGIN and COMMIT), or NO_ROOM if
-    the arrays are full. A filter sends the frame if it sends any other event of the transaction.
+    """Return the number of the condition under which a filter sends the open transaction's frame (GTID event, BEGIN and
+    COMMIT). Return NO_ROOM if the arrays in ``m`` are full.
+
+    A filter sends the frame if it sends any other event of the transaction. The number is the condition's row index in
+    ``m.conditions``. A new condition is stored there.
     """
     n = m.state[DECIDING]
     if m.state[IS_ALWAYS]:

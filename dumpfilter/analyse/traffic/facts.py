@@ -54,7 +54,9 @@ class _Narrow:
 
 
 def _narrowed(value: Any) -> tuple[Any, Any]:
-    """Return the value to pickle, and the original dtype of a converted array (None for other values)."""
+    """Return the value to pickle in place of ``value``, and the original dtype. An integer array without negative
+    values is converted to a smaller type. Any other value is returned unchanged, and its dtype is None.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or not value.size or value.min() < 0:
         return value, None
     return value.astype(np.min_scalar_type(int(value.max())), copy=False), value.dtype

@@ -274,8 +274,8 @@ class Tally:
                 self._add(columns, txn, self._exactly(who), *part)
 
     def _exactly(self, who: Mask) -> int:
-        """Return the number of the condition that holds for exactly the filters marked in ``who``, which has one
-        Boolean for each filter with rules. Store the condition if it is new.
+        """Return the number of the condition "exactly the filters marked in ``who`` send these events", and store the
+        condition if it is new. ``who`` has one Boolean for each filter with rules.
         """
         members = K.NO_SUBJECT - 1 - self._filters.numbers[who]
         number = self._exact.setdefault(members.tobytes(), self.conditions_count)
@@ -350,10 +350,11 @@ class Tally:
         )
 
     def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
-        """Replace subject numbers that stand for sets of tables by the tables in the sets.
+        """Replace each subject number that stands for a set of tables by the tables of the set. ``conditions`` says
+        which subjects (tables and statements) a filter must send.
 
-        Return the used subjects (tables and statements), and the conditions, which refer to subjects by their index
-        in this tuple.
+        Return a tuple of the subjects that occur, and the new conditions, which refer to subjects by their index in
+        this tuple.
         """
         numbers: dict[int, int] = {}
         with self._subjects.lock:
@@ -402,10 +403,10 @@ class Tally:
 
 
 def _held(events: _Events, first: int) -> _Events:
-    """Return the events from index ``first`` on that must be considered again together with the next segment, because
-    their conditions depend on later events.
+    """Return the events from index ``first`` on that must be considered again together with the next segment (part of
+    the file), because their conditions depend on later events. A condition says which filters send an event.
 
-    Rows events were counted already. Only the last one of each table is kept, with the offset COUNTED. It is needed
+    Rows events were counted already. Of these only the last event of each table is returned, with the offset COUNTED,
     because the conditions of earlier events depend on the tables of later rows. No event before a statement among the
     rows depends on rows after the statement.
     """
@@ -494,11 +495,15 @@ class _Origins:
 
     @property
     def found(self) -> tuple[Origin | None, ...]:
-        """The servers and domains found so far, by number. The first entry is None."""
+        """The servers and domains found so far. An entry's index is the number that :meth:`of` gives to its server and
+        domain. Entry 0 is None, for events that every slave wants.
+        """
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return for each transaction of ``segment`` the number of its server and domain."""
+        """Return an int64 array with one number for each transaction of ``segment`` (consecutive events of one file):
+        the index of its server and domain in :attr:`found`.
+        """
         fd = segment.format_description
         source = segment.txn_source
         if fd.family != "mariadb":
