@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The size of a job, for its progress bar."""
+    """The size of a job for its progress bar: the bytes to read, and a noun for the tasks."""
 
     unit: str = "tasks"
     """The plural noun for the tasks, such as "files"."""

@@ -495,7 +495,8 @@ def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Ra
     """Find for each XA COMMIT and XA ROLLBACK the range (part of a binlog file) in which its transaction was prepared.
     A filter needs the tables of the prepared transaction to decide about the transaction's end.
 
-    ``looks`` has for each range the XA transactions that were either prepared or ended in it, but not both.
+    ``looks`` has an object for each of ``ranges``, in the same order. It names the XA transactions of which the range
+    has only the XA PREPARE, or only the XA COMMIT or XA ROLLBACK.
 
     Return two values. The first has the ranges, each completed by the XA transactions that end in it and were prepared
     in an earlier range. The second has the XA transactions that end in the set and were prepared before it.

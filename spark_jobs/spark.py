@@ -120,7 +120,8 @@ def master_with_retries(master: str) -> str:
 
 
 def driver_address(master: str) -> str | None:
-    """Connect to a standalone Spark master, and return the local IP address of the connection.
+    """Connect to a standalone Spark master, and return the local IP address of the connection. Spark's workers later
+    connect to the driver by this address.
 
     ``master`` is ``spark://host:port[,host:port …]``. Return None for any other kind of master. The connection
     also shows quickly whether a master answers; Spark would retry for a minute and then fail with an unclear message.

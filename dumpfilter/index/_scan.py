@@ -101,8 +101,8 @@ class Stop(enum.IntEnum):
 
 
 class Place(enum.IntEnum):
-    """The state of a scan between two events: outside of transactions, or inside a transaction of one of three
-    types.
+    """The states of a scan between two events. The scan is outside of transactions, or inside a transaction of one of
+    three types.
     """
 
     BETWEEN = 0
@@ -139,7 +139,8 @@ class Buffer(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of the tables that the scan has met, in a hash table that finds a table's number by its name.
+    """The names of the tables that the scan has met. A hash table finds by a table's name the number that the binlog
+    set's register (:class:`~dumpfilter.index.subjects.Subjects`) has for the table.
 
     A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The array
     ``heap`` holds all keys, one after the other.
@@ -162,9 +163,10 @@ class Names(NamedTuple):
 
 
 class TableIds(NamedTuple):
-    """A hash table that finds a table's number by the table id in a rows event.
+    """A hash table that maps the table id in a rows event to the number of the table in the binlog set's register
+    (:class:`~dumpfilter.index.subjects.Subjects`).
 
-    A Table_map event earlier in the transaction gives the table this id. The number of slots is a power of two.
+    An earlier Table_map event of the transaction gives the table this id. The number of slots is a power of two.
     """
 
     ids: UInt64s
@@ -272,10 +274,10 @@ _BAD = (-Stop.BAD_EVENT,) * 3
 
 
 class _Effect(enum.Enum):
-    """The kinds of effects that an event has on the state of the scan. A value lists the next state (:class:`Place`)
-    for each state before the event, in the order of Place.
+    """The kinds of effects that an event has on the state of the scan. The value of each kind lists the next state
+    (:class:`Place`) for each state before the event, in the order of Place.
 
-    A negative number is the :class:`Stop` with which the scan ends there.
+    A negative number in place of a next state means that the scan ends there. It is the negated :class:`Stop`.
     """
 
     NONE = (Place.BETWEEN, Place.STATEMENT, Place.TRANSACTION, Place.XA_TRANSACTION)
@@ -454,8 +456,10 @@ def _same(a, b, length):
 
 @inner
 def _table_id_slot(ids, table_id):
-    """Return the index in the hash table ``ids`` of a table id, or of the free slot for it. Rows events name their
-    table by such an id.
+    """Return the index of the slot that holds ``table_id`` in the hash table ``ids``. If no slot holds the id, return
+    the index of the free slot in which the caller may insert the id.
+
+    Rows events name their table by such an id. ``ids`` is :attr:`TableIds.ids`.
     """
     mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
@@ -466,8 +470,8 @@ def _table_id_slot(ids, table_id):
 
 @kernel
 def copy_table_ids(old: TableIds, new: TableIds):
-    """Insert the entries of the hash table ``old`` into ``new``, which is empty and has more slots. The tables map the
-    table ids of rows events to numbers of tables.
+    """Insert the entries of the hash table ``old`` into ``new``, which is empty and has more slots. Both map the table
+    ids of rows events to the numbers of tables in the binlog set's register.
     """
     for k in range(old.ids.size):
         if old.ids[k] != np.uint64(0):
@@ -481,7 +485,8 @@ def _text_word(at, length, texts):
     """Return the word of the grammar (:class:`Word`) for the text of a Query event, or the symbol QUERY for any other
     text.
 
-    The text has ``length`` bytes at the memory address ``at``. ``texts`` is :attr:`Grammar.texts`.
+    The text has ``length`` bytes at the memory address ``at``. ``texts`` (:attr:`Grammar.texts`) has the texts to
+    recognize, such as BEGIN.
     """
     if length < _SHORTEST_TEXT:
         return np.int64(Symbol.QUERY)
@@ -513,14 +518,14 @@ def scan(
     out: EventColumns,
     count: int,
 ):
-    """Scan the events of ``buffer`` from offset ``begin`` on, until the buffer ends or the caller has to act. Append
-    each event, its role (how it travels in a filtered stream) and its table to the ``count`` events in ``out``. The
-    record ``state`` (:data:`STATE`) passes from one call to the next. ``grammar`` is :data:`GRAMMAR`. New tables are
-    added to ``names`` and ``table_ids``.
+    """Scan the events of ``buffer`` (a part of a binlog file) from the offset ``begin`` in ``buffer`` on. Stop where
+    the buffer ends, or where the caller has to act. Append each event to the ``count`` events in ``out``, with its role
+    (how it travels in a filtered stream) and its table. The record ``state`` (:data:`STATE`) passes from one call to
+    the next. ``grammar`` is :data:`GRAMMAR`. New tables are added to ``names`` and ``table_ids``.
 
-    Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
-    the buffer, and the number of events. The last two are the same numbers at the last transaction boundary, which
-    the scan has not met if ``boundary_count`` is 0.
+    Returns ``(stop, next, count, boundary_next, boundary_count)``. ``stop`` is the reason (:class:`Stop`), ``next`` the
+    offset in ``buffer`` of the next event to scan, and ``count`` the new number of events in ``out``. The last two are
+    ``next`` and ``count`` at the last transaction boundary. ``boundary_count`` is 0 if this call met none.
     """
     data, file_offset = buffer
     base, size = _U(data.ctypes.data), np.int64(data.size)
@@ -630,7 +635,8 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
     """Return the word of the grammar (:class:`Word`) for an event by its content, or -1 for a malformed event.
 
     ``word`` is the word for the event's type ``kind``, and ``event`` is the event's memory address. ``body_length`` is
-    without header and checksum.
+    the event's size without header and checksum, and ``query_header_length`` the size of a Query event's fixed part.
+    ``texts`` (:attr:`Grammar.texts`) has the texts of Query events to recognize, such as BEGIN.
     """
     body = event + _U(HEADER_LENGTH)
     if word == Symbol.QUERY:
@@ -700,11 +706,12 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of a table, given its name, and the index in ``slots`` at which the number stands.
+    """Return two values: the number of the table with a name, and the index in ``slots`` at which this number stands.
+    The number is the table's index in the binlog set's register (:class:`~dumpfilter.index.subjects.Subjects`).
 
-    For an unknown name, return -1 and the index of a free slot. ``key`` is the memory address of the name as a
-    Table_map event has it, of ``length`` bytes. ``heap`` is the address of all names. ``slots`` is a hash table; it and
-    the other arrays are those of :class:`Names`.
+    For an unknown name, return -1 and the index of the free slot for the name. ``key`` is the memory address of the
+    name as a Table_map event has it, of ``length`` bytes. ``heap`` is the memory address of :attr:`Names.heap`.
+    ``starts``, ``lengths`` and ``slots`` are the arrays ``start``, ``length`` and ``slots`` of :class:`Names`.
     """
     mask = np.uint64(slots.size - 1)
     slot = np.uint64(crc32(_U(key), _U(length))) & mask
@@ -746,8 +753,9 @@ def group_transactions(
     changes, or a negative constant.
 
     ``continues`` tells whether the first transaction began before the events, and ``still_open`` whether the last one
-    goes on after them. A transaction with a GTID gets as source an index in ``source_keys``, which has two numbers for
-    each GTID source: the bytes of a UUID, or domain id and server id. A source may have several rows.
+    goes on after them. A transaction with a GTID gets as source the index of a row of ``source_keys``, which this
+    function fills. A row has two numbers for a GTID source: the halves of a server UUID, or MariaDB's domain id and
+    server id. Several rows may have the same source.
 
     A transaction with several tables and statements gets the list of them ``set_subject[out.set[t] : out.set[t + 1]]``.
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once. The list
@@ -755,7 +763,8 @@ def group_transactions(
     or is larger than ``LARGE``. Or it has events that the master sends in any case, context events without a statement,
     or a statement without an end.
 
-    Returns the number of transactions, of entries in ``set_subject``, and of rows in ``source_keys``.
+    Returns three numbers: of transactions in ``out``, of entries written to ``set_subject``, and of rows written to
+    ``source_keys``.
     """
     offsets, sizes, types, roles, subjects = (
         events.offset,
@@ -818,10 +827,12 @@ def group_transactions(
 
 @inner
 def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
-    """Write the distinct subjects (tables and statements) of one transaction to ``set_subject``, from index ``begin``
-    on. Return the index after them, which is ``begin`` if the master must decide about each event separately.
+    """Write the distinct subjects (numbers of tables and statements) of one transaction to ``set_subject``, from index
+    ``begin`` on. Return the index after them. The result is ``begin`` if the master must decide about each event
+    separately.
 
-    ``first`` and ``stop`` are the indexes of the transaction's first event, and of the event after its last.
+    ``sizes``, ``roles`` and ``subjects`` are arrays with an entry for each scanned event. ``first`` and ``stop`` are
+    the indexes of the transaction's first event, and of the event after its last.
     """
     used = np.int64(begin)
     # Whether a statement of the transaction is not complete yet.

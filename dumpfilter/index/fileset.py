@@ -438,8 +438,9 @@ class SegmentReader:
     ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on.
 
     Parameters:
-        subjects, sources: the numbers of the binlog set's subjects (tables and statements that filters decide about),
-            and of its GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        subjects, sources: the registers that number the binlog set's subjects (tables and statements that filters
+            decide about), and its GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan adds new
+            ones.
         verify: whether checksums are verified.
         statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
             compressed transactions.
@@ -589,7 +590,8 @@ class SegmentReader:
         return ScanPoint(self.prepared, self.scanner.writer, self.scanner.format_description)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
-        """Move to the transaction boundary at the byte offset ``position``, to read the events after it again.
+        """Move this reader to the transaction boundary at the byte offset ``position`` of the file. :meth:`next` then
+        returns the events after the boundary, also if they were read before.
 
         ``point`` holds what earlier events tell about this boundary, such as the prepared XA transactions. The default
         (nothing prepared, no relay log) is right at the beginning of a server's first binlog file.
@@ -851,9 +853,10 @@ class BinlogSet:
     ) -> Iterator[tuple[SegmentReader, Segment]]:
         """Yield all segments of the binlog set in order, each with the reader that holds the segment's bytes.
 
-        A segment is a run of consecutive events that are read and scanned at once. ``subjects`` and ``sources`` number
-        the set's tables and statements, and its GTID sources (server UUIDs, or MariaDB's domain and server ids).
-        ``verify`` tells whether checksums are verified.
+        A segment is a run of consecutive events that are read and scanned at once. ``subjects`` is the register that
+        numbers the set's tables and statements. ``sources`` is the register that numbers its GTID sources (server
+        UUIDs, or MariaDB's domain and server ids). The scan adds new ones to these registers. ``verify`` tells whether
+        checksums are verified.
         """
         for reader in self.readers(subjects, sources, verify=verify):
             while (segment := reader.next()) is not None:
@@ -865,9 +868,9 @@ class BinlogSet:
         """Yield a reader for each binlog file of the set in order. The caller reads all events of a file, by
         :meth:`SegmentReader.next`, before the next file. Raises BinlogError where the set is damaged.
 
-        ``subjects`` and ``sources`` number the set's tables and statements, and its GTID sources (server UUIDs, or
-        MariaDB's domain and server ids). ``verify`` tells whether checksums are verified. Without ``statements`` the
-        texts of statements are not read.
+        ``subjects`` is the register that numbers the set's tables and statements. ``sources`` is the register that
+        numbers its GTID sources (server UUIDs, or MariaDB's domain and server ids). ``verify`` tells whether checksums
+        are verified. Without ``statements`` the texts of statements are not read.
         """
         names = self.names
         prepared = NONE_PREPARED

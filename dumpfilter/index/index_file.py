@@ -164,7 +164,7 @@ class GrowingFile:
         self.end += len(data)
 
     def cut(self, end: int) -> None:
-        """Truncate the file to the size ``end``, to remove events that are invalid or incomplete."""
+        """Truncate the file to the size ``end``, bytes, to remove invalid or incomplete events after this offset."""
         if self.end > end:
             files.truncate(self.path, self._fd, end)
         self.end = end
@@ -209,7 +209,7 @@ class LogWriter(Generic[F]):
 
     @property
     def names(self) -> list[str]:
-        """The names of the files, oldest first."""
+        """The names of the binlog or relay log files that the index file lists, oldest first."""
         return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
 
     def begin(self, index: Path, made: F) -> F:

@@ -65,7 +65,7 @@ from dumpfilter.index.subjects import Subjects, read_statement
 @dataclass
 class Resolved:
     """The XA transactions and compressed transactions that a scan has found in one segment (up to 4 MiB of consecutive
-    events). The keys of each dictionary are numbers of events in the segment.
+    events). The keys of each dictionary are indexes of events in the segment.
 
     :class:`~dumpfilter.index.segment.Segment` has fields with these names and describes them.
     """
@@ -78,10 +78,10 @@ class Resolved:
 
 
 def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
-    """Return the numbers of the subjects (tables and statements) that some events of ``columns`` change. The set also
-    has ALWAYS if the master sends any of the events to every slave.
+    """Return the numbers of the subjects (tables and statements) that a part of a transaction changes. The set also has
+    ALWAYS if the part has an event that the master sends to every slave.
 
-    The events are those with the indexes from ``first`` to ``end`` - 1.
+    The part consists of the events of ``columns`` with the indexes from ``first`` to ``end`` - 1.
     """
     role = columns.role[first:end] & R.ROLE_MASK
     found = np.unique(columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)])
@@ -125,8 +125,9 @@ def _running(
     """Return running sums that begin at ``initial``. Element i adds ``steps[i]`` to the sum before, or restarts at
     ``values[i]`` where ``known[i]`` is true.
 
-    So positions and sequence numbers of a relay log are found: some events tell them, and the other events only add
-    their size or count.
+    The scan computes the positions and sequence numbers of a relay log's events in this way. Some events record the
+    number (``values`` where ``known``). Each other event adds its size or count (``steps``) to the number of the event
+    before.
     """
     sums = np.cumsum(steps)
     newest = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
@@ -135,8 +136,8 @@ def _running(
 
 
 def _no_table_ids(room: int) -> K.TableIds:
-    """Return an empty hash table with ``room`` slots, a power of two. The table maps the table ids in rows events to
-    numbers of tables.
+    """Return an empty hash table with ``room`` slots, a power of two. It maps the table ids in rows events to the
+    numbers of tables in the binlog set's register.
     """
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
 
@@ -149,8 +150,9 @@ class FileScanner:
 
     Parameters:
         file, format_description: the file's name, and its format description event.
-        subjects, sources: the numbers of the subjects (tables and statements that filters decide about) and of the GTID
-            sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set.
+        subjects, sources: the registers that number the subjects (tables and statements that filters decide about) and
+            the GTID sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set. The scan adds
+            new ones.
         verify: whether the scan checks the checksums of events.
         statements: whether the scan reads the text of statements. If so, it replaces the subjects PENDING and
             PENDING_XA, which the compiled scan gives to statements. Callers that only need the boundaries of
@@ -370,9 +372,10 @@ class FileScanner:
         binlog, and the GTIDs of transactions that the master dropped.
 
         The writer is the server that wrote the events. Gap events tell the dropped transactions.
-        :class:`~dumpfilter.index.segment.Segment` describes the columns ``position`` and ``dropped``. The method
-        advances :attr:`writer` to the segment's end. ``data`` has the file's bytes from ``offset`` on, and
-        ``txn_event`` the index of each transaction's first event. Raises BinlogCorrupt for a malformed Gap event.
+        :class:`~dumpfilter.index.segment.Segment` describes the columns ``position`` and ``dropped``. In a server's own
+        binlog the first is None, and the second has no rows. The method advances :attr:`writer` to the segment's end.
+        ``data`` has the file's bytes from the offset ``offset`` on, and ``txn_event`` the index of each transaction's
+        first event. Raises BinlogCorrupt for a malformed Gap event.
         """
         tagged, self._tagged = self._tagged, {}
         gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))

@@ -121,7 +121,9 @@ _TRANSACTION_TYPES = (np.int64, np.int32, np.int32, np.int64, np.uint32, np.int6
 
 
 def _before(of_events: Mapping[int, Any], stop: int) -> Any:
-    """Return the entries of ``of_events`` with a key below ``stop``. The keys are indexes of events."""
+    """Return a dictionary with the entries of ``of_events`` for the events before the event with the index ``stop``.
+    The keys of the mapping ``of_events`` are indexes of events in a segment (consecutive events of a file).
+    """
     return {event: value for event, value in of_events.items() if event < stop}
 
 
@@ -141,7 +143,7 @@ class Segment:
 
     Arrays with one entry for each transaction:
 
-    - ``txn_event`` int64: the number of the transaction's first event. One entry more holds the number of all events.
+    - ``txn_event`` int64: the index of the transaction's first event. One entry more holds the number of all events.
     - ``txn_subject`` int32: the transaction's only subject, or a negative constant such as ``MIXED``.
     - ``txn_source`` int32 and ``txn_number`` int64: the GTID, in every segment that has a part of the transaction. The
       source is -1 without a GTID and -3 for events between transactions.
@@ -156,14 +158,14 @@ class Segment:
 
     - ``continues``: whether the first transaction began in an earlier segment.
     - ``open``: whether the last transaction goes on in the next segment.
-    - ``xa_ends``: the xid by the number of the event (role STATEMENT), for each end of an XA transaction whose subjects
-      are known.
+    - ``xa_ends``: a mapping from the index of an event (role STATEMENT) to its xid, for each end of an XA transaction
+      whose subjects are known.
     - ``xa_prepares``: the same for each event that prepares an XA transaction, also inside a compressed transaction.
-    - ``payloads``: each compressed transaction as its own segment, by the number of its event (role PAYLOAD). Offsets
-      in such a segment count in the uncompressed bytes.
+    - ``payloads``: a mapping from the index of a compressed transaction's event (role PAYLOAD) to the events inside, as
+      their own segment. Offsets in such a segment count in the uncompressed bytes.
     - ``prepared``: the XA transactions that are prepared at the end of the segment.
-    - ``earlier_ends``: the xid by the number of the event, for each end of an XA transaction that was prepared before
-      the segment.
+    - ``earlier_ends``: a mapping from the index of an event to its xid, for each end of an XA transaction that was
+      prepared before the segment.
     - ``unknown_ends``: the same for XA ends (role KEEP) whose prepared transaction the scan has not seen.
     - ``dropped``: the GTIDs that the Gap events of a relay log tell, with the columns ``TOLD_...``. A Gap event between
       two transactions counts as a transaction whose subject is SKIP and whose source is -3.
@@ -242,10 +244,10 @@ class Segment:
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
         """Return a copy in which filters can decide about XA COMMIT and XA ROLLBACK events that were unknown before.
 
-        The events are those in ``unknown_ends``, whose transactions were prepared before the scan began. ``holds``
-        gives, by xid, the number of the set of tables and statements that such a transaction changes
-        (:meth:`Subjects.any_of`). The value ALWAYS stands for a transaction of which the master sends some events in
-        any case.
+        The events are those in ``unknown_ends``, whose transactions were prepared before the scan began. ``holds`` maps
+        the xid of such a transaction to a number from :meth:`Subjects.any_of`, which stands for the tables and
+        statements that the transaction changes. The value ALWAYS stands for a transaction of which the master sends
+        some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -266,8 +268,8 @@ class Segment:
         )
 
     def with_gaps_sent(self) -> Segment:
-        """Return a copy in which the Gap events between transactions are sent like events of a server. A Gap event is a
-        relay log's note about transactions that the master dropped.
+        """Return a copy in which the Gap events between transactions are marked as events that are always sent. A Gap
+        event is a relay log's note about transactions that the master dropped.
 
         Programs that print a relay log use the copy to show what the master dropped.
         """
@@ -282,8 +284,8 @@ class Segment:
         )
 
     def before(self, txn: int) -> Segment:
-        """Return the part of the segment (consecutive events of a file) before the transaction with the number ``txn``
-        in the segment. The number must not be 0.
+        """Return the part of this segment (consecutive events of a file) before the transaction with the index ``txn``
+        in the segment. The index must not be 0.
         """
         events = int(self.txn_event[txn])
         sets = int(self.txn_set[txn])
@@ -303,8 +305,8 @@ class Segment:
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """The byte offsets in this part of the file at which no transaction is open, ascending. A reader can begin or
-        stop there.
+        """The byte offsets in the file, within this segment (part of the file), at which no transaction is open. They
+        are ascending. A reader can begin or stop there.
         """
         begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
         return begins if self.open else np.append(begins, self.end)
@@ -337,8 +339,8 @@ class Columns:
     """The arrays into which a scan writes the events and transactions of a segment (a part of a binlog file). The next
     scan overwrites them.
 
-    :class:`~dumpfilter.index.segment.Segment` describes the columns. ``capacity`` is the number of events for which
-    they have room.
+    :class:`~dumpfilter.index.segment.Segment` describes the columns. ``capacity`` is the number of events for which the
+    arrays have room.
     """
 
     def __init__(self, capacity: int) -> None:

@@ -110,7 +110,9 @@ class Subjects:
         return self.count
 
     def __getitem__(self, number: int) -> Subject:
-        """Return the table or statement with a number. Raises KeyError for a set's number (see :meth:`members`)."""
+        """Return the table or statement to which this register has given ``number``. Raises KeyError for the number of
+        a set (see :meth:`members`).
+        """
         if number >= len(self._known):
             self._read_new_tables()
         subject = self._known[number]
@@ -119,7 +121,8 @@ class Subjects:
         return subject
 
     def members(self, number: int) -> tuple[int, ...] | None:
-        """Return the numbers of the tables and statements in a set, given the set's number from :meth:`any_of`.
+        """Return the numbers of the tables and statements in a set. ``number`` is the set's number, from
+        :meth:`any_of`.
 
         The result is None when ``number`` belongs to a single table or statement.
 
@@ -139,7 +142,9 @@ class Subjects:
         return sorted({inner for member in members for inner in self.single(member)})
 
     def since(self, first: int) -> Iterator[Subject]:
-        """Yield the tables and statements with the numbers from ``first`` on."""
+        """Yield the tables and statements to which this register has given the numbers from ``first`` on, ascending.
+        Numbers of sets are skipped.
+        """
         for number in range(first, self.count):
             if self.members(number) is None:
                 yield self[number]
@@ -197,8 +202,8 @@ class Subjects:
         return number
 
     def grow(self) -> None:
-        """Double the arrays of table names. The caller does so when the compiled scan has stopped because they are
-        full.
+        """Double the size of the arrays that hold the names of tables (``names``). The caller of the compiled scan does
+        so when the scan has stopped because the arrays are full.
         """
         from dumpfilter.index import _scan as K
 

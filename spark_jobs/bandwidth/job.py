@@ -180,7 +180,9 @@ class Evaluate:
 
     @cached_property
     def _place(self) -> Ints:
-        """The index in ``buckets`` of the time bucket of each unit. A unit is a row of the measured counts."""
+        """An integer array with the time bucket of each row of the measured counts, as an index in ``buckets``. A row
+        without a timestamp has the index 0.
+        """
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, verdicts: Verdicts = ALL, origin: OriginFilter | None = None) -> Floats:
@@ -204,11 +206,12 @@ class Evaluate:
         return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
 
     def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return two values: all figures of the traffic of one slave, and the bytes that the slave receives in each
-        time bucket of ``buckets``.
+        """Return two values: the figures of one slave's traffic, and the bytes that the slave receives in each time
+        bucket of ``buckets``.
 
-        ``asked`` is the slave with the indexes of the filters to evaluate. ``warnings`` are about the slave's filter,
-        and become part of the figures.
+        ``asked`` has the slave's definition and the indexes of the filters to evaluate. They are the slave's filter,
+        and this filter without each of its rules. ``warnings`` are texts about the slave's filter, which become part of
+        the figures.
         """
         tallied, definition = self.tallied, asked.definition
         origin, verdicts = definition.origin, self._verdicts[asked.number]
@@ -287,8 +290,8 @@ class Evaluate:
         return self._in_packets(self.everything)
 
     def _in_packets(self, mask: Mask) -> tuple[int, int]:
-        """Return two numbers of bytes in MySQL's protocol: the uncompressed bytes, and an estimate with each
-        transaction compressed separately.
+        """Return two numbers of bytes that a real replica receives in MySQL's protocol: the uncompressed bytes, and an
+        estimate with each transaction compressed separately.
 
         ``mask`` marks the units (rows of the measured counts) to add up.
         """
@@ -309,8 +312,8 @@ class Evaluate:
         return Peak(start=int(self.buckets[k]) * seconds, bytes=nbytes, bytes_per_second=nbytes / seconds)
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
-        """Return the schemas whose binlogs the slave would need after a split by schema, as names encoded for file
-        names.
+        """Return the schemas whose binlogs a slave would need after a split by schema, as names encoded for file names,
+        in ascending order.
 
         ``flags`` has the verdicts of the slave's filter as bits (None: no rules).
         """
@@ -412,7 +415,7 @@ def bandwidth(
     run: Runner,
     options: BandwidthOptions | None = None,
 ) -> Results:
-    """Compute the traffic that each slave would receive from these binlogs, with and without its filter.
+    """Compute the traffic that each slave would receive from the binlogs in ``source``, with and without its filter.
 
     ``source`` is a binlog set's index file, a directory with an index file, or a list of binlog files. ``run`` executes
     the tasks, in threads or on Spark.

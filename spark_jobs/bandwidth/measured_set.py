@@ -224,7 +224,7 @@ class MeasureRanges(ReadRanges):
         return by_file
 
     def nothing(self) -> Measured:
-        """Return measurements without any traffic, for a file without transactions."""
+        """Return measurements in which all counts are 0, for a file without transactions."""
         return Measured(
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
@@ -304,19 +304,20 @@ class MeasuredSet:
 
     @property
     def tallied(self) -> Facts:
-        """The counts of bytes, events and transactions in all files. They are divided by the condition under which
-        filters send them, such as "this table is sent".
+        """The counts of bytes, events and transactions in all files. Each count is for one condition under which
+        filters send the events, such as "this table is sent".
         """
         return self.measured.tallied
 
     def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:
-        """Return the number of each filter, which :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent` needs to compute
-        the filter's traffic from these measurements. Return None if they are not valid for all of the filters.
+        """Return for each filter the argument ``number`` with which
+        :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent` computes the filter's traffic from these measurements.
+        Return None if the measurements are not valid for all of the filters.
 
-        ``filters`` has the filters by their digests. Usually measurements are valid for every filter, and the numbers
-        are 0, 1, 2 and so on. If :attr:`~dumpfilter.analyse.traffic.facts.Facts.given_only` is set, they are valid only
-        for the filters that were measured, and for filters without rules. A number is then the index of a measured
-        filter.
+        ``filters`` maps the filters' digests to the filters. Usually measurements are valid for every filter, and the
+        result is 0, 1, 2 and so on. If :attr:`~dumpfilter.analyse.traffic.facts.Facts.given_only` is set, measurements
+        are valid only for filters without rules, and for the filters for which they were made. The result then has for
+        each filter its index among the latter, and 0 for a filter without rules that is not among them.
         """
         if not self.tallied.given_only:
             return list(range(len(filters)))

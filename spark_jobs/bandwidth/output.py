@@ -251,8 +251,8 @@ def print_warnings(results: Results, console: Console) -> None:
 
 
 def _all(totals: Totals) -> str:
-    """Return the label of the row of sums in a printed table: "all 5", or "4 of 5" if the sums leave out a slave whose
-    filter passes nothing.
+    """Return the label of the row of sums in a printed table: "all 5" for five slaves. The label is "4 of 5" if the
+    sums leave out a slave whose filter passes nothing.
     """
     if not totals.slaves_left_out:
         return f"all {totals.slaves:,}"
@@ -302,6 +302,9 @@ def _print_table(
     """Print a table of numbers, with columns as wide as their texts.
 
     A name that does not fit beside the numbers is printed on its own line above them, so that nothing is cut.
+
+    ``heads`` are the titles of the columns of numbers. A row is a pair of a slave's name and the texts in these
+    columns.
     """
     widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
     room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))

@@ -457,8 +457,8 @@ def render_report(results: Results) -> str:
 
 
 def _who(totals: Totals) -> str:
-    """Return words for the slaves that the page's sums include, such as all slaves. They complete a sentence after
-    "of".
+    """Return words for the slaves that the page's sums include, such as "all 5 slaves together". The page inserts them
+    after the word "of".
     """
     if totals.slaves_left_out:
         several = totals.slaves != 1
@@ -484,8 +484,8 @@ def _way(
 
 
 def _ways(results: Results) -> list[Json]:
-    """Return one row for each way to send the binlog: whole, with a filter on the master, with compression, and with
-    both.
+    """Return four rows of the page's comparison of ways to send the binlog: whole, with a filter on the master, with
+    compression, and with both. A row is the JSON of :func:`_way`.
     """
     totals, zstd = results.totals, f"zstd {compression_name(results)}"
     is_bound = results.audience is Audience.REPLICAS and totals.is_upper_bound
@@ -513,7 +513,7 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results) -> list[Json]:
-    """Return further rows of the comparison of ways to send the binlog.
+    """Return further rows of the page's comparison of ways to send the binlog. A row is the JSON of :func:`_way`.
 
     The first is a filter on the master for the other kind of readers: real replicas, or slaves of dumpfilter. The
     others have no filter on the master: filters on the slaves, and a split by schema.
@@ -553,8 +553,9 @@ def _peaks(results: Results) -> tuple[float, float] | None:
 
 
 def _tables(results: Results) -> list[Json]:
-    """Return the rows of the list of tables: a table's figures, and the number of slaves that receive any event of the
-    table, with the sum of their bytes.
+    """Return a row of the page's list of tables for each table in the binlogs, as JSON. A row has the table's figures,
+    and the number of slaves that receive any event of the table. It also has the sum of the bytes of these events over
+    all slaves.
     """
     sent: dict[str, list[int]] = {}
     for slave in results.slaves:

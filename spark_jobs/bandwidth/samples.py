@@ -40,22 +40,22 @@ class Samples:
     """The total sizes of samples of binlog events before and after zstd compression. Compression ratios are estimated
     from them.
 
-    Sizes are kept for each schema by its name encoded as a file name, and for the whole stream under :data:`WHOLE` and
-    :data:`ALONE`.
+    Each schema has totals under its name, encoded as a file name. The whole stream has two: under :data:`WHOLE`,
+    compressed in chunks, and under :data:`ALONE`, with each transaction compressed separately.
     """
 
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample before (``raw``) and after compression, in bytes, to the total of ``name``. An
-        empty sample is ignored.
+        """Add a sample's size before (``raw``) and after compression, bytes, to the totals that :attr:`sizes` has under
+        ``name``. An empty sample is ignored.
         """
         if raw:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def add(self, other: Samples) -> None:
-        """Add the totals of ``other``, samples that another task took."""
+        """Add the totals of ``other`` to these totals. Another task took the samples of ``other``."""
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
 

@@ -83,7 +83,9 @@ def exploded(images: ChangedRows, is_rows: npt.NDArray[np.bool_], *, others: boo
 
 
 def _with_nulls(maps: pa.MapArray, without: npt.NDArray[np.bool_]) -> pa.MapArray:
-    """Return the Arrow maps ``maps`` with a null for each true element of ``without``. The entries are not copied."""
+    """Return the Arrow maps ``maps`` with nulls inserted between them. The result has a null for each true element of
+    ``without``, and the next element of ``maps`` for each false one. The maps' entries are not copied.
+    """
     number = np.cumsum(~without)
     null = without.copy()
     null[~without] = maps.is_null().to_numpy(zero_copy_only=False)
@@ -135,7 +137,9 @@ def _text(name: str | None) -> str | None:
 
 
 class _Named(NamedTuple):
-    """The database, table and statement kind of a subject (table or statement), for the columns of these names."""
+    """The values of the columns ``database``, ``table`` and ``statement_kind`` for the events of one table or
+    statement.
+    """
 
     database: str | None
     table: str | None
@@ -156,12 +160,12 @@ class EventColumns:
 
     Parameters:
         file: the value of the column ``file``.
-        subjects: the tables and statements to which the numbers in segments refer.
-        sources: the GTID sources (server UUIDs, or MariaDB's domain and server ids) to which the numbers in segments
-            refer.
+        subjects: the register of the tables and statements whose numbers the segments have.
+        sources: the register of the GTID sources (server UUIDs, or MariaDB's domain and server ids) whose numbers the
+            segments have.
         wanted: the names of the columns that the caller will read. Others need not be available.
         opened: whether each event inside a compressed transaction gets its own row.
-        filters: for each column that shows a filter's decisions, the index of this filter in ``sent``.
+        filters: a mapping from the name of a column that shows a filter's decisions to the filter's index in ``sent``.
         image_reader: reads the values in changed rows.
         sent: the filters' decisions about all events. None if no column needs them.
     """
@@ -255,8 +259,8 @@ class EventColumns:
 
     @property
     def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
-        """The bytes of all events of the rows (uint8), and three arrays with the begin in these bytes, the size without
-        checksum, and the type of each event.
+        """Four arrays about the events of the segment that :meth:`take` got last. They have the bytes of all events
+        (uint8), and for each event its begin in these bytes, its size without checksum, and its type.
         """
         return self._data, self._start, self._end - self._start, self.type
 
@@ -290,8 +294,9 @@ class EventColumns:
         """Return the values of the rows that events changed, before and after the change. ``keep`` has the indexes of
         the wanted events, ascending (None: all events).
 
-        In the result, ``event`` is an index into ``keep``. Call this exactly once after each :meth:`take`, even for no
-        events, because the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded.
+        In the result, ``event`` has for each changed row the index in ``keep`` of its event (None: the event's index).
+        Call this method exactly once after each :meth:`take`, even for no events, because the decoder must see all
+        table maps. Raises BinlogError for rows that cannot be decoded.
         """
         wanted = np.zeros(len(self), np.bool_)
         wanted[slice(None) if keep is None else keep] = True
@@ -303,7 +308,8 @@ class EventColumns:
         return rows if keep is None else rows._replace(event=np.searchsorted(keep, rows.event))
 
     def body(self, number: int) -> bytes:
-        """Return the body of the event with the index ``number``: its bytes without header and checksum.
+        """Return the body of an event: its bytes without header and checksum. ``number`` is the event's index among the
+        rows of the segment that :meth:`take` got last.
 
         The events' bytes are available only if the query has a column that is computed from them, such as ``sql`` or
         ``timestamp``.
@@ -311,8 +317,8 @@ class EventColumns:
         return self._data[self._start[number] + HEADER_LENGTH : self._end[number]].tobytes()
 
     def header_field(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
-        """Return a 4-byte field of each chosen event's header as a number. ``field`` is the field's offset in the
-        header.
+        """Return a 4-byte field of the chosen events' headers as an array of numbers. ``field`` is the field's offset
+        in the header. ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
         """
         # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self._data.size - 3), "<u4", self._data, 0, (1,))
@@ -321,18 +327,25 @@ class EventColumns:
     def transaction(self, events: Chosen) -> Int64:
         """Return for each chosen event the index of its transaction within the present segment (consecutive events of a
         file).
+
+        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
         """
         of_event = np.repeat(np.arange(self._begins.size), np.diff(self.segment.txn_event))
         return np.take(of_event, self.outer[events])
 
     def begins(self, events: Chosen) -> Int64:
-        """Return the file offset at which each chosen event's transaction begins, or -1 between transactions."""
+        """Return for each chosen event the file offset at which its transaction begins. The value is -1 for an event
+        between two transactions.
+
+        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        """
         return self._begins[self.transaction(events)]
 
     def gtids(self) -> pa.Array:
-        """Return the GTID of each transaction in the present segment (consecutive events of a file) as text, in order.
+        """Return the GTID of each transaction in the present segment (consecutive events of a file), as an Arrow array
+        of texts in the order of the file.
 
-        It is null for a transaction without a GTID.
+        The value is null for a transaction without a GTID.
         """
         source = self.segment.txn_source
         known = np.unique(source[source >= 0]).tolist()
@@ -342,8 +355,7 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def named(self) -> list[_Named]:
-        """Return the database, table and statement kind of each subject met so far. A subject is a table or a
-        statement.
+        """Return a list with the database, table and statement kind of each subject (table or statement) met so far.
 
         The index in the result is the subject's number.
         """
@@ -358,10 +370,12 @@ class EventColumns:
         return self._named
 
     def kinds(self, events: Chosen) -> npt.NDArray[np.int8]:
-        """Return the kind of statement (INSERT, CREATE TABLE …) of each chosen event, as an index into the list of all
-        kinds.
+        """Return for each chosen event its kind of statement (INSERT, CREATE TABLE …), as an index into the list
+        ``_KIND_WORDS``.
 
         The index is -1 for an event without a statement kind, such as Xid.
+
+        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
         """
         of_type = _KIND_OF_TYPE[self.type[events]]
         # An event without a subject (table or statement) has the index -1, which selects the appended -1.
@@ -370,8 +384,10 @@ class EventColumns:
         return found
 
     def texts(self, events: Chosen) -> list[str | None]:
-        """Return the text of the SQL statement in each chosen event. It is None if there is none, or if it cannot be
-        decoded.
+        """Return a list with the text of the SQL statement in each chosen event. A value is None for an event without a
+        statement, and for a statement that cannot be decoded.
+
+        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
         """
         numbers = np.arange(len(self))[events]
         texts: list[str | None] = [None] * len(numbers)
@@ -380,8 +396,9 @@ class EventColumns:
         return texts
 
     def _statement(self, number: int) -> str | None:
-        """Return the text of the statement in an event. Bytes that are invalid in the statement's character set become
-        U+FFFD.
+        """Return the text of the SQL statement in an event, or None if the event cannot be decoded. ``number`` is the
+        event's index among the rows of the segment that :meth:`take` got last. Bytes that are invalid in the
+        statement's character set become U+FFFD.
 
         Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8.
         """
@@ -418,7 +435,9 @@ def _gtid_prefix(first: bytes | int, second: str | int) -> str:
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
-    """Return a dictionary array of texts. ``numbers`` has each text's index in ``words``, or -1 for null."""
+    """Return a dictionary array (Arrow) of texts. ``numbers`` has for each element the index of its text in ``words``,
+    or -1 for null.
+    """
     # Arrow's writer of Parquet needs a dictionary of distinct words.
     return words.dictionary_encode().take(_known(numbers))
 
@@ -463,7 +482,9 @@ TEXT_TYPES = {"sql": _COLUMNS["sql"][0]}
 
 
 def encoded(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of these columns in which repeated texts have dictionary types, as Parquet files store them."""
+    """Return a schema with the columns of ``schema``, in which columns of repeated texts have dictionary types. The
+    batches for Parquet files have this schema.
+    """
     kinds = {pa.string(): WORDS, MAP_TYPE: ENCODED_MAP_TYPE}
     return pa.schema(
         [(one.name, one.type if one.name in TEXT_TYPES else kinds.get(one.type, one.type)) for one in schema]

@@ -427,7 +427,8 @@ class _Look:
     """The data that a task collects from one range (part of a binlog file), from which the types of a table's columns
     are determined.
 
-    They are the versions of the wanted table, and the names of all tables.
+    They are the versions of the table that the option ``table`` names, and the names of all tables. A version is the
+    table's columns as one Table_map event describes them.
     """
 
     def __init__(self) -> None:
@@ -444,8 +445,8 @@ class _Look:
         self._lengths: dict[int, int] = {}
 
     def add(self, kind: EventType, body: bytes, fd: FormatDescription) -> None:
-        """Record what an event tells about the wanted table. A table map gives a version of its columns, and a rows
-        event shows whether row images lack columns.
+        """Record what an event tells about the table that the option ``table`` names. A table map gives a version of
+        the table's columns. A rows event shows whether row images lack columns.
 
         ``body`` is the event without header and checksum.
         """

@@ -464,7 +464,9 @@ class _Gtids:
             self._last[source] = int(gtids[place, 1])
 
     def _take(self) -> MysqlGtidSet:
-        """Merge the collected GTIDs into the set, and return the set."""
+        """Merge the GTIDs added since the last call into the GTID set of the output's earlier files, and return this
+        set. An output is a binlog set that the split writes.
+        """
         assert self._set is not None
         for source, numbers in self._waiting.items():
             self._set.add_many(source, np.concatenate(numbers))

@@ -358,8 +358,9 @@ class Share(NamedTuple):
 
 
 class _OutputFlags:
-    """The verdicts by which one output of a split (a binlog set that the split writes) acts as a filter for the dump
-    thread's code. They are about owner numbers in place of tables.
+    """The verdicts (send or drop) by which one output of a split acts as a filter. An output is a binlog set that the
+    split writes. The dump thread's code, which decides for real filters, reads them by owner number in place of a
+    table's number.
 
     An owner number stands for the combination of outputs that receive an event. ``row`` has for each owner number
     FILTER_BINLOG_SEND_F or 0. ``addresses`` returns the row with its memory address, which stays valid as long as the
@@ -378,8 +379,8 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block (part of the source that a task reads at a time), with owner numbers in place of tables and
-    statements.
+    """The events of a block (part of the source that a task reads at a time). Their columns have owner numbers in place
+    of the numbers of tables and statements.
 
     An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
     """
@@ -516,12 +517,12 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner number of a compressed transaction, which stands for the outputs that receive any event
-        inside.
+        """Return the owner number of a compressed transaction. It stands for the combination of outputs (binlog sets of
+        the split) that receive any event inside.
 
         ``event`` is the index of the transaction's event in ``segment`` (consecutive events of a file), and ``inner``
-        has the events inside. If an output receives only some of them, a new compressed transaction with these is added
-        to ``parts``, by output and ``event``. ``read`` returns bytes of the source file.
+        has the events inside. If an output receives only some of them, the bytes of a new compressed transaction with
+        these events are stored in ``parts[output][event]``. ``read`` returns bytes of the source file.
         """
         shares = Assigner(self.owners).assign(inner, read)
         source, data = b"", b""

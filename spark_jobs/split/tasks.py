@@ -241,11 +241,12 @@ def plan_of(
 def _received(
     pieces: Ints, ends: Ints, events: Sequence[tuple[int, npt.NDArray[np.uint32]]]
 ) -> tuple[Ints, Ints, Ints]:
-    """Return three arrays with an entry for each pair of output and transaction of which the output receives an event,
-    in this order.
+    """Return three arrays with an entry for each pair of an output and a transaction of which the output receives an
+    event. They are sorted by output, and then by transaction.
 
-    The first has the output (an index into ``RangePlan.outputs``), and the second the index of the transaction in
-    ``ends``. The third has two columns, the bytes and the number of events that the output receives.
+    The first array has the output (an index into ``RangePlan.outputs``), and the second the index of the transaction in
+    ``ends``. The third array has two columns: the bytes and the number of events of the transaction that the output
+    receives.
 
     ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the
     offset at which each transaction ends. ``events`` has for each block (part of the file) its start in the file, and
@@ -459,7 +460,8 @@ _NONE: Ints = np.empty((0, 3), np.int64)
 
 
 def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Divide bytes that an output receives from a range at the limits of the output's files.
+    """Divide bytes that an output receives from a range into parts, each for one file of the output. An output is a
+    binlog set that the split writes, and a range is a part of the source.
 
     The bytes that the output receives from the range are numbered from 0; ``begin`` and ``end`` are such numbers.
     ``stretches`` tells to which file they are written. Each result has a part's begin and end in this numbering, the

@@ -201,8 +201,8 @@ def suggest(
 
 
 def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
-    """Return one :class:`Slave` for each group of slaves that receive equal streams. Their rules are equal, and they
-    accept transactions of the same servers of this set.
+    """Return one :class:`Slave` for each group of slaves that receive equal streams. The slaves of a group have equal
+    rules. They accept the transactions of the same servers, among the servers whose transactions the binlogs have.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
@@ -213,7 +213,9 @@ def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Searc
 
 
 def _matching(pattern: str, indexed: IndexedSet, facts: Facts) -> list[TableSubject]:
-    """Return the tables that match a pattern of ``--keep``. Raises OptionError for a pattern without a dot."""
+    """Return the tables of the binlogs that a pattern of ``--keep`` matches, such as ``shop.%``. Raises OptionError for
+    a pattern without a dot.
+    """
     if "." not in pattern:
         raise OptionError(
             f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "

@@ -244,7 +244,9 @@ class Slave:
 
     @property
     def count(self) -> int:
-        """The number of slaves with this filter, for which the figures count."""
+        """The number of slaves that have this filter. Sums over all slaves count the figures of one slave so many
+        times.
+        """
         return len(self.names)
 
 
@@ -407,7 +409,9 @@ class Search:
         return best
 
     def _candidates(self, slaves: Sequence[Slave]) -> list[tuple[Candidate, int]]:
-        """Return all candidate rules, each with an upper bound of its saving, in descending order of this bound."""
+        """Return all rules that the search may add next, each with an upper bound of the bytes that it saves, in
+        descending order of this bound.
+        """
         of_subject = sum(
             (one.count * self._weights(one) for one in slaves), np.zeros(len(self.subjects), np.int64)
         )
@@ -423,8 +427,8 @@ class Search:
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
     def _weights(self, slave: Slave) -> Ints:
-        """Return for each table and statement in ``subjects`` an upper bound of the bytes that a slave would save by
-        dropping its events.
+        """Return an integer array with an entry for each table and statement in ``subjects``: an upper bound of the
+        bytes that a slave would save by dropping its events.
 
         Events that the slave's filter drops already count as 0. The bytes of a transaction with several tables count
         for each of them.
@@ -471,7 +475,9 @@ class Search:
 
 
 class _Trial(NamedTuple):
-    """The effect of adding one more rule (``candidate``) to the filters of several slaves."""
+    """The effect of adding one more rule (``candidate``) to the filters of several slaves: their filters and traffic
+    with the rule, and the saving.
+    """
 
     candidate: Candidate
     slaves: Sequence[Slave]
