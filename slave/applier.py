@@ -103,9 +103,9 @@ class Groups:
         """Process the type and flags of the next event of the binlog. Return whether the event completes a transaction,
         or a statement outside of transactions.
 
-        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` says whether a
-        Query event has a statement such as BEGIN or COMMIT. ``statement_end`` says that a rows event carries
-        STMT_END_F.
+        ``kind`` is the number of the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word``
+        says whether a Query event has a statement such as BEGIN or COMMIT. ``statement_end`` says that the event is the
+        last rows event of its statement (STMT_END_F).
         """
         if kind in GTIDS:
             self.inside = True
@@ -196,8 +196,8 @@ class EventApplier:
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
-        """Process the next event of the binlog or relay log: if it passes the filter, apply it to the target (the
-        object that holds the slave's data).
+        """Process the next event of the binlog or relay log. If the event passes the filter, apply it to the target
+        (the object that holds the slave's data).
 
         ``file`` is the file's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an event
         that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of the
@@ -267,7 +267,9 @@ class EventApplier:
         return not self._origin.wants(event.header.server_id, domain, writer=event.fd.header.server_id)
 
     def _begin_for_target(self) -> None:
-        """Call ``Target.begin``, unless it was already called for the current transaction."""
+        """Tell the target (the object that holds the slave's data) that a transaction begins, by ``Target.begin``. Do
+        nothing if the target already knows of the current transaction.
+        """
         if not self._begun:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True

@@ -160,8 +160,8 @@ class Channel:
         self.filter(NameRules())
 
     def _make_places_agree(self) -> None:
-        """Discard the relay log if the applier's saved position does not lie in it. The master then sends the events
-        again.
+        """Discard the relay log if the applier's saved position does not lie in the relay log. The master then sends
+        the events again.
 
         The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is written
         atomically, but not both at once. A kill or a full disk may leave an older ``master.info`` beside a newer
@@ -179,7 +179,9 @@ class Channel:
             self._receive_again(whole=True)
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
-        """Tell whether the applier can continue from its saved position ``applied`` in the present relay log."""
+        """Tell whether the applier can continue in the present relay log from its saved position ``applied`` (the
+        content of ``relay-log.info``). If not, the master must send the events again.
+        """
         if applied.relay_position is not None:
             return place_order(applied.relay_position) <= place_order(self.relay_end.position)
         first = self.receiver.first_relay_file
@@ -200,8 +202,8 @@ class Channel:
 
     @property
     def received(self) -> Counter[str]:
-        """The counts since the newest start of the I/O thread, by name, such as ``connections``, ``chunks`` (messages
-        of the master's stream) or ``bytes_received``.
+        """The counts of this channel since the newest start of its I/O thread, by name. Examples are ``connections``,
+        ``chunks`` (messages of the master's stream) and ``bytes_received``.
         """
         return self.counters.received
 
@@ -328,7 +330,7 @@ class Channel:
             one.stop()
 
     def stop(self, threads: Threads = Threads.BOTH) -> None:
-        """Stop the threads and wait until they have ended (``STOP REPLICA``)."""
+        """Stop ``threads`` (the I/O thread, the applier, or both) and wait until they have ended (``STOP REPLICA``)."""
         with self._busy:
             self.request_stop(threads)
             for one in self._threads(threads):
@@ -422,11 +424,11 @@ class Channel:
                 self.receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
-        """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log. Remove that
-        position from ``relay-log.info``, too.
+        """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log, for a slave that
+        begins a new relay log. Remove the position in the relay log from ``relay-log.info``, too.
 
-        The slave does so when even the applied part of the relay log is damaged. ``relay-log.info`` must be on the disk
-        before the new relay log begins, because the new files have the old files' names.
+        The slave calls this method when even the applied part of the relay log is damaged. ``relay-log.info`` must be
+        on the disk before the new relay log begins, because the new files have the old files' names.
         """
         nothing: dict[str, Any] = {"relay_file": "", "relay_offset": 0}
         self.place.save(**nothing)
@@ -768,7 +770,9 @@ class Slave:
 
     @property
     def is_closing(self) -> bool:
-        """Whether :meth:`close` was called. If so, SQL statements that wait for an applier end with an error."""
+        """Whether the slave is being shut down (:meth:`close` was called). If so, SQL statements that wait for an
+        applier end with an error.
+        """
         return self._closing.is_set()
 
     def _save_counters(self) -> None:

@@ -114,10 +114,11 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
-    """Raise the reason why a gRPC call without TLS has failed, if later calls must fail, too. Otherwise return.
+    """Raise the reason why a gRPC call without TLS has failed, if each later call must fail for the same reason. Return
+    if a later call may succeed.
 
-    ``error`` is the failure. Raises NotAMaster if a MySQL server answers, and TlsError if the master only accepts TLS.
-    ``stopped`` tells whether the slave is stopping, which ends the checks.
+    ``error`` is the error of the call. Raises NotAMaster if a MySQL server answers, and TlsError if the master only
+    accepts TLS. ``stopped`` tells whether the slave is stopping, which ends the checks.
     """
     details = error.details() or ""
     if (
@@ -177,7 +178,7 @@ def version_in(greeting: bytes) -> str | None:
     """Return the server's version in ``greeting``, the first packet of MySQL's protocol. Return None for all other
     bytes.
 
-    The version is "of unknown version" for an error packet.
+    An error packet in place of a greeting has no version. For an error packet the result is "of unknown version".
     """
     found = _GREETING.match(greeting)
     if found is None:
@@ -209,11 +210,12 @@ class Unreachable(Exception):
 def agree(
     tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
 ) -> tuple[grpc.ChannelCredentials, str | None]:
-    """Make a trial handshake with the master, and return the credentials with which gRPC shall connect, and a name.
+    """Make a trial TLS handshake with the master. Return the credentials with which gRPC shall connect, and the name
+    that gRPC shall expect in the master's certificate. None as the name stands for ``host`` itself.
 
-    The name is the one that gRPC shall find in the master's certificate; None stands for ``host`` itself. Raises
-    TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. The trial ends when
-    ``stopped`` returns true, because the slave is stopping, or after ``seconds``.
+    ``tls`` has the channel's TLS options. Raises TlsError when slave and master cannot agree on TLS, and Unreachable
+    when no server answers. The trial ends when ``stopped`` returns true, because the slave is stopping, or after
+    ``seconds``.
     """
     master, deadline = f"master {host_and_port(host, port)}", time.monotonic() + seconds
     files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
@@ -354,11 +356,11 @@ def _refused(tls: ClientTls, reason: str = "") -> str:
 
 
 def _name_in(presented: bytes, master: str) -> str:
-    """Return a name from ``presented``, the master's certificate as DER. gRPC cannot skip the check of the name, and is
-    told to expect this one when the host's name shall not be verified.
+    """Return a host name from the master's certificate, for gRPC to expect in this certificate. gRPC always compares a
+    name; with the certificate's own name the comparison succeeds, and the host's name is not verified.
 
-    ``master`` is the master's address, with which error texts begin. Raises TlsError for a certificate that is expired,
-    nameless or unreadable.
+    ``presented`` is the certificate as DER. ``master`` is the master's address, with which error texts begin. Raises
+    TlsError for a certificate that is expired, nameless or unreadable.
     """
     try:
         certificate = x509.load_der_x509_certificate(presented)

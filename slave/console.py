@@ -336,8 +336,9 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
 
 
 def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
-    """Yield a warning when a statement with TLS options leaves the connection without encryption or verification.
-    ``given`` has the statement's options by name without ``SOURCE_``, and ``info`` is the configuration after it.
+    """Yield a warning when a statement with TLS options leaves the connection to the master without encryption or
+    verification. ``given`` has the statement's options by name without ``SOURCE_``. ``info`` is the channel's
+    configuration after the statement.
     """
     named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
     if not named:
@@ -369,9 +370,10 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _until(until: Mapping[str, Any]) -> Until:
-    """Return the condition of START REPLICA UNTIL as an object that the applier checks. ``until`` has the parsed clause
-    by the names of the parameters of :class:`UntilPosition` or :class:`UntilGtids`. Raises SqlError for a malformed
-    GTID set.
+    """Return the condition at which START REPLICA UNTIL stops the applier, as an object that the applier checks.
+
+    ``until`` has the parsed UNTIL clause, by the names of the parameters of :class:`UntilPosition` or
+    :class:`UntilGtids`. Raises SqlError for a malformed GTID set.
     """
     try:
         return UntilPosition(**until) if "log" in until else UntilGtids(**until)
@@ -440,8 +442,10 @@ def _base(file: str) -> str:
 
 
 def _place(file: Value, position: Value) -> UntilPosition | None:
-    """Return the binlog position in two arguments of SOURCE_POS_WAIT or MASTER_POS_WAIT, as a condition that tells
-    whether an applier has reached it. Return None if ``file`` has no number at its end, or ``position`` is negative.
+    """Return the binlog position that a client gives in the arguments ``file`` and ``position`` of SOURCE_POS_WAIT or
+    MASTER_POS_WAIT. The result is a condition that tells whether an applier has reached this position.
+
+    Return None if ``file`` has no number at its end, or ``position`` is negative.
     """
     offset = 0 if position is None else math.floor(number_of(position) + 0.5)
     if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:
@@ -486,8 +490,8 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:
-    """Wait until ``ask`` returns true, and return its last answer. ``ask`` is called whenever an applier has completed
-    a transaction or has ended.
+    """Wait until the function ``ask`` returns true, and return its last result. ``ask`` is called at once, and whenever
+    an applier has completed a transaction or has ended.
 
     The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when the running statement is
     interrupted or the slave stops, and 3024 after the statement's time limit.

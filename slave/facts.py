@@ -115,15 +115,15 @@ class StoredChannel:
         return parse_gtid_set(self.applied.executed, family) if family else None
 
     def count(self, name: str) -> int:
-        """Return the count ``name`` since the channel was first started, such as ``chunks`` (messages of the master's
-        stream); 0 if nothing was counted by this name.
+        """Return the count called ``name`` of this channel, such as ``chunks`` (messages of the master's stream), since
+        the channel was first started. Return 0 if nothing was counted by this name.
         """
         return self.counted.counts.get(name, 0)
 
     @cached_property
     def lag(self) -> RelayLag:
-        """The size of the relay log, with the size of its part that the applier has not applied yet and the age of this
-        part.
+        """The number and size of the channel's relay log files, and how far the applier is behind: the size and the age
+        of the received events that are not applied.
         """
         return relay_lag(
             self.directory, self.applied.relay_position, self.received.relay_position, time.time()
@@ -202,7 +202,7 @@ class Threads(
     prefix="dumpfilter_slave_",
     labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
 ):
-    """The metrics of each of a channel's two threads."""
+    """The metrics of each of a channel's two threads, the I/O thread and the applier (SQL thread)."""
 
     thread_running = metric("running")
     """1 while the thread runs. The I/O thread is io, the applier sql."""
@@ -215,7 +215,8 @@ class Threads(
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Declare a column that shows the count ``name`` of the channel, such as ``bytes_read``.
+    """Declare a column of the table ``dumpfilter.channels`` that shows a channel's count ``name``, such as
+    ``bytes_read``.
 
     With ``metric`` the column is also a Prometheus metric of that name. Without, there is no metric.
     """
@@ -330,15 +331,18 @@ METRICS: tuple[type[Facts[Any]], ...] = (Threads, Channels, Process)
 
 
 def views(channels: Iterable[Channel]) -> list[ChannelView]:
-    """Return a snapshot of the state of each channel, from which status tables and metrics are computed."""
+    """Return a snapshot of the state of each channel in ``channels``. Status tables and metrics are computed from the
+    snapshots.
+    """
     return [ChannelView(channel) for channel in channels]
 
 
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
-    """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
+    """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns. ``view`` is a
+    snapshot of the channel's state.
 
-    ``filters`` has the rules of all channels. ``executed`` is the GTID set that all channels of the slave together
-    have applied. A server shows this set for every channel.
+    ``filters`` has the filter rules of all channels. ``executed`` is the GTID set that all channels of the slave
+    together have applied. A server shows this set for every channel.
     """
     info, channel, relay, master = view.info, view.channel, view.applied, view.received
     until, until_file, until_position = (
@@ -397,7 +401,8 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
 
 
 def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> Any:
-    """Return the set of GTIDs that all channels together have applied (``gtid_executed``), or None if there are none.
+    """Return the set of GTIDs that all channels together have applied (``gtid_executed``). Return None if no channel
+    has applied a transaction with a GTID.
 
     GTIDs of MySQL and MariaDB cannot be in one set. ``kind`` is the class of the wanted set; ``object`` stands for the
     class of the first channel that has GTIDs. Channels whose set has another class are left out.

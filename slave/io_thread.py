@@ -125,7 +125,9 @@ _MOST_DAMAGED = 5
 
 
 def _rate(size: int, seconds: float) -> int:
-    """Return the average rate of a connection that carried ``size`` bytes in ``seconds``, bytes per second."""
+    """Return the average rate of a connection that carried ``size`` bytes in ``seconds``, bytes per second. The result
+    is at least 1, and at most the largest rate that the slave can report to its master.
+    """
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
@@ -233,7 +235,8 @@ class IoThread(ChannelThread):
     def _connect_and_receive(self) -> bool:
         """Connect to the master, register, and receive one stream of events until the stream ends or fails.
 
-        Return True when the stream has reached the end of the newest binlog, with the option ``once``.
+        Return True if the stream has reached the end of the newest binlog and the option ``once`` is set. Return False
+        if the thread shall connect again or is being stopped.
         """
         self.state = "Connecting to source"
         with connection.open_channel(self.source, lambda: self.stopping) as channel:
@@ -255,7 +258,9 @@ class IoThread(ChannelThread):
 
     def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> Any:
         """Request a stream of events (dump) from the position up to which the slave has received. Return the running
-        gRPC call.
+        gRPC call, from which the events are read.
+
+        ``answer`` is the master's answer to the registration, with the master's UUID and the slave's id.
         """
         by_gtid = self._receiver.begin_stream(
             master_uuid=answer.master_uuid,
@@ -418,7 +423,8 @@ class IoThread(ChannelThread):
         return f"master {self.source.info.address}"
 
     def _lost(self, reason: str) -> None:
-        """Record that the connection was lost, and wait before the next attempt to connect.
+        """Record that the connection to the master was lost or could not be made, and wait before the next attempt.
+        ``reason`` is the text for the log and SHOW REPLICA STATUS.
 
         Raises ConnectionLost when ``retry_count`` attempts in a row have failed.
         """
@@ -451,8 +457,8 @@ class IoThread(ChannelThread):
         return connection.ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST
 
     def _watch(self, call: Any, seconds: float) -> None:
-        """Store the running gRPC call, so that another thread can cancel it. The call is cancelled by STOP REPLICA, or
-        when the master sends nothing for ``seconds``.
+        """Store the running gRPC call ``call``, so that another thread can cancel it. The call is cancelled by STOP
+        REPLICA, or when the master sends nothing for ``seconds``.
         """
         with self._lock:
             self._silent_until = time.monotonic() + seconds

@@ -44,7 +44,7 @@ class TlsOptions(Settings, panel=MASTER_PANEL):
     """Demand that the master's certificate names the host in --master. The default is yes with --source-ssl-ca."""
 
     def members(self) -> dict[str, Any]:
-        """Return the values of these options by the names of the fields of :class:`SourceInfo`, which is a channel's
+        """Return the values of the TLS options by the names of the fields of :class:`SourceInfo`, which is a channel's
         configuration. Raises OptionError for options that contradict each other.
         """
         is_any_file = bool(self.ssl_ca or self.ssl_cert or self.ssl_key)
@@ -93,8 +93,10 @@ class SourceOptions(Settings, panel=MASTER_PANEL):
     """MariaDB: drop transactions of this domain. Repeatable."""
 
     def members(self) -> dict[str, Any]:
-        """Return the values of these options by the names of the fields of :class:`SourceInfo`, which is a channel's
-        configuration. Raises OptionError for options that contradict each other.
+        """Return the values of the options of a slave's masters, such as the login and the start position. The keys are
+        the names of the fields of :class:`SourceInfo`, which is a channel's configuration.
+
+        Raises OptionError for options that contradict each other.
         """
         if self.log_pos != FIRST_EVENT and not self.log_file:
             raise OptionError("--start-position needs --start-file")

@@ -268,8 +268,8 @@ class Receiver:
                 self._unsynced_events = 0
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
-        """Check a chunk's CRC32 and that it follows the previous chunk. ``size`` is the number of bytes of its events.
-        Raises StreamDamaged.
+        """Check the CRC32 of ``chunk`` (a message of the master's stream), and that the chunk follows the previous one.
+        ``size`` is the number of bytes of the chunk's events. Raises StreamDamaged.
         """
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):
@@ -288,15 +288,16 @@ class Receiver:
             )
 
     def flush_if_due(self) -> None:
-        """Write ``master.info`` if the position has changed and the last write was at least ``save_period`` seconds
-        ago.
+        """Write ``master.info`` if the received position has changed and the last write was at least ``save_period``
+        seconds ago. A helper thread calls this method periodically, so that the position is saved even if no further
+        events arrive.
         """
         with self._lock:
             if self.place.is_due:
                 self._save(synced=False)
 
     def close(self) -> None:
-        """Write ``master.info``, and close the relay log file."""
+        """Write ``master.info``, and close the relay log file. The next stream opens the relay log again."""
         with self._lock:
             try:
                 self._save(synced=self._sync_every > 0)
@@ -305,9 +306,10 @@ class Receiver:
                 self._kept = None
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
-        """Begin a new relay log file if the chunk comes from a new binlog file of the master.
+        """Begin a new relay log file if the events of ``chunk`` (a message of the master's stream) come from a new
+        binlog file.
 
-        Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
+        Otherwise check that the events continue the current binlog file. Raises StreamError when they do not.
         """
         here, position = self.place.now, self._relay_log.position
         if not chunk.format_description and self._next is None:
@@ -363,8 +365,10 @@ class Receiver:
 
     def _check_continuation(self, chunk: pb.Chunk) -> None:
         """Check that a new stream continues the master's binlog file at the position that the slave asked for.
+        ``chunk`` is the first message of the stream.
 
-        A different format description event shows that the master's file was replaced. Raises StreamError.
+        A format description event that differs from the event in the relay log shows that the master's file was
+        replaced. Raises StreamError.
         """
         has_file = self._relay_log.position is not None
         if has_file and chunk.format_description != self._relay_log.format_description():
@@ -456,12 +460,12 @@ def _own_events(description: FormatDescription) -> dict[str, Any]:
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:
-    """Return the GTIDs in ``completed``, which the master sent with a chunk, as runs of consecutive GTIDs. ``kind`` is
-    the type of the slave's GTID set.
+    """Return the GTIDs in ``completed``, which the master sent with a chunk (message), as runs of consecutive GTIDs.
+    ``kind`` is the type of the slave's GTID set.
 
-    A run is a tuple of the GTID source (server UUID and tag, or MariaDB's domain and server id), the first number and
-    the last number. The message encodes each run as two numbers: the distance from the end of the run before, and the
-    number of GTIDs in the run. Raises StreamDamaged for a malformed message.
+    A run is a tuple of the GTID source, the first number and the last number. The source is a server UUID and tag, or
+    MariaDB's domain and server id. The message encodes each run as two numbers: the distance from the end of the run
+    before, and the number of GTIDs in the run. Raises StreamDamaged for a malformed message.
     """
     found: list[_Run] = []
     is_mysql = kind is not MariadbGtidSet

@@ -39,10 +39,10 @@ _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
 def read_head(path: Path) -> FileBegin:
-    """Read the first events of a relay log file, its head. They name, for example, the master's binlog file and the
-    position in it from which the file's other events come.
+    """Read the head (the first events) of a relay log file, and return its content. The head names, for example, the
+    master's binlog file and the position in it from which the relay log file's other events come.
 
-    Raises RelayLogDamaged when the file is missing, too short or damaged.
+    Raises RelayLogDamaged when the relay log file is missing, too short or damaged.
     """
     # Programs that show the state of a slave import this module, and must not wait for the compiled code of a scan.
     from dumpfilter.index.fileset import BinlogFile

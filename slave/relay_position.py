@@ -30,8 +30,8 @@ class RelayPosition(NamedTuple):
 
 
 def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
-    """Return a sort key for a position in the relay log. None stands for the beginning of the relay log, before all
-    positions.
+    """Return a key by which positions in the relay log can be compared: the number of the file, and the byte offset in
+    it. None stands for the beginning of the relay log, before all positions.
     """
     return (file_number(position[0]), position[1]) if position else (0, 0)
 
@@ -64,11 +64,11 @@ class RelayLag(NamedTuple):
 def relay_lag(
     directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
 ) -> RelayLag:
-    """Return the number and size of the relay log files in ``directory``, and how far the applier is behind: the size
-    and the age of what it has not applied.
+    """Return the number and size of the relay log files in ``directory``, and how far the applier is behind the I/O
+    thread. The distance is the size and the age of the received events that are not applied.
 
     ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
-    the first file. ``now`` is a Unix time, seconds.
+    the first file. ``now`` is the present time as a Unix time, seconds.
     """
     paths = {
         path.name: path

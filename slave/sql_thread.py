@@ -39,8 +39,8 @@ from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progres
 class UntilPosition:
     """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
-    The applier stops after the first transaction that ends at or after this position in the master's binlog, or in the
-    slave's relay log.
+    The applier stops after the first transaction that ends at or after ``position`` in ``file``. ``log`` says whose
+    file this is: a binlog file of the master (``Source``), or a relay log file of the slave (``Relay``).
     """
 
     log: Literal["Source", "Relay"]
@@ -55,7 +55,8 @@ class UntilPosition:
         return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the condition is met at the applier's position ``info``, a transaction boundary.
+        """Tell whether the condition of START REPLICA UNTIL is met, so that the applier stops. ``info`` has the
+        applier's position, a transaction boundary.
 
         ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
         """
@@ -64,12 +65,12 @@ class UntilPosition:
         return self._is_reached(info.source_file, info.source_position)
 
     def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
-        """Tell whether the applier must stop before the next transaction, because the transaction begins at or after
-        this position. A run of dropped transactions counts as one transaction.
+        """Tell whether the applier must stop before the next transaction, because this transaction begins at or after
+        the position that START REPLICA UNTIL names. A run of dropped transactions counts as one transaction.
 
-        The transaction begins at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog
-        file ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs. Only
-        :class:`UntilGtids`, which has the same method, uses them.
+        The transaction begins at the position ``at`` in the relay log. In the master's binlog it begins at
+        ``source_begin`` in ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs.
+        Only :class:`UntilGtids`, which has the same method, uses them.
         """
         if self.log == "Relay":
             return self._is_reached(*at)
@@ -128,10 +129,12 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
-    """Yield the events of a relay log file between two byte offsets. Raises RelayLogDamaged when an event is damaged.
+    """Yield the events of the relay log file ``path`` between the byte offsets ``start`` and ``end``. Raises
+    RelayLogDamaged when an event is damaged.
 
-    If the file ends before ``end``, RelayLogDamaged is raised before the first event. The head of such a file may be
-    incomplete, and its events name the master and its collation. The thread must not save a position in such a file.
+    If the file ends before ``end``, RelayLogDamaged is raised before the first event. Such a file may even lack a part
+    of its head, the first events, which name the master and its collation. The applier must not save a position in such
+    a file.
     """
     try:
         after = path.stat().st_size
@@ -148,10 +151,11 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
 
 
 def _widened(position: int, end_log_pos: int) -> int:
-    """Return the full end position of an event, from its ``end_log_pos``, which has only the low 32 bits.
+    """Return the full end position of an event in a binlog file. ``end_log_pos`` has only the low 32 bits of this
+    position, which do not suffice in files of more than 4 GiB.
 
-    In files of more than 4 GiB these are not enough. ``position`` is a known position before the event's end. The
-    result is the first position, at or after ``position``, with these low bits.
+    ``position`` is a known position before the event's end. The result is the first position, at or after ``position``,
+    whose low 32 bits are ``end_log_pos``.
     """
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
@@ -187,13 +191,13 @@ class Applying(Protocol):
         """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
         Replicate_Do_DB.
 
-        They are the applier's own uses, and the master's for dropped events, which the Gap events of the relay log
-        tell.
+        They are the applier's own uses, and the master's uses for dropped events. The relay log holds the master's uses
+        in its Gap events, which stand for dropped transactions.
         """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the relay log after the saved position, because the thread ``finder`` has found damage. Return True
-        if the I/O thread receives that part again.
+        """Discard the relay log after the applier's saved position, because the thread ``finder`` has found damage in
+        the relay log. Return True if the I/O thread receives that part again.
         """
 
     def sql_ended(self, error: BaseException | None) -> None:
@@ -325,8 +329,9 @@ class SqlThread(ChannelThread):
         self._owner.target.restore(self._place.saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
-        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return True if the thread shall
-        continue, and False at STOP REPLICA or at the condition of START REPLICA UNTIL.
+        """Apply the events of the relay log from the position ``here`` (None: from its beginning) to the position
+        ``end``. Return True if the thread shall continue, and False if STOP REPLICA or the condition of START REPLICA
+        UNTIL ends it.
 
         Raises RelayLogDamaged.
         """
@@ -361,8 +366,10 @@ class SqlThread(ChannelThread):
         return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make a new :class:`EventApplier` if there is none yet, or if the filter or the collation for names has
-        changed. ``head`` is the content of the first events of the next relay log file, which name the collation.
+        """Make a new :class:`EventApplier`, which filters events and applies them. Keep the present one if the filter
+        and the collation for names have not changed.
+
+        ``head`` is the content of the first events of the next relay log file, which name the collation.
         """
         family = head.format_description.family
         names = NameRules(family, NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI))
@@ -382,8 +389,8 @@ class SqlThread(ChannelThread):
         )
 
     def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
-        """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return whether the
-        thread shall continue.
+        """Apply the events of the relay log file ``path`` between the byte offsets ``start`` and ``end``. Return True
+        if the thread shall continue, and False if STOP REPLICA or the condition of START REPLICA UNTIL ends it.
 
         ``head`` is the content of the file's first events, which name the master's binlog file. Raises RelayLogDamaged.
         """

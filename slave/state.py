@@ -83,7 +83,7 @@ def server_uuid(directory: Path) -> str:
     """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make a new UUID
     and write the file.
 
-    Raises StateCorrupt when the file has no UUID, and OutputError when it cannot be written.
+    Raises StateCorrupt when an existing file has no UUID, and OutputError when the slave cannot write the file.
     """
     path = directory / "auto.cnf"
     if path.exists():
@@ -100,10 +100,10 @@ def server_uuid(directory: Path) -> str:
 
 
 def registration_secret(directory: Path) -> bytes:
-    """Return the secret (32 bytes) in the file ``registration.key`` of ``directory``. If there is no such file, make a
-    new secret and write the file.
+    """Return the secret (32 bytes) in the file ``registration.key`` of ``directory``, by which the master recognizes
+    this slave. If there is no such file, make a new secret and write the file.
 
-    Raises StateCorrupt when the file has no secret, and OutputError when it cannot be written.
+    Raises StateCorrupt when an existing file has no secret, and OutputError when the slave cannot write the file.
     """
     path = directory / "registration.key"
     try:
@@ -136,8 +136,9 @@ class Info(State):
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Read the file in a channel's directory. If the file does not exist, return the defaults. Raises StateCorrupt
-        for an unusable file.
+        """Read the state file that this class describes, such as ``master.info``, from ``directory``, a channel's
+        directory. If the file does not exist, return an object with the defaults. Raises StateCorrupt for an unusable
+        file.
         """
         return cls.file(directory).load() or cls()
 
@@ -362,7 +363,9 @@ class ImposedInfo(Info):
 
     @classmethod
     def load(cls, directory: Path) -> tuple[pb.ImposedFilter, ...]:
-        """Return the filters that the master's operator had set for this slave, from the file in a channel's directory.
+        """Return the filters that the master's operator had set for this slave, as the slave saved them at its last
+        registration. ``directory`` is the channel's directory with the file. Without a file there are none.
+
         Raises StateCorrupt when the file is unusable.
         """
         from google.protobuf.message import DecodeError
@@ -378,8 +381,8 @@ class ImposedInfo(Info):
 
     @classmethod
     def save(cls, directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-        """Replace the saved filters in a channel's directory by ``imposed``, the filters that the master's operator has
-        set for this slave. Raises OutputError.
+        """Save the filters ``imposed``, which the master's operator has set for this slave, in place of those saved
+        before. ``directory`` is the channel's directory, which has the file. Raises OutputError.
         """
         filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
         cls.file(directory).save(cls(filters=filters))
@@ -451,8 +454,8 @@ class Place(Generic[P]):
             self._has_moved = False
 
     def move(self, **members: Any) -> None:
-        """Change fields of the position in memory. ``members`` has the new values by the names of the fields. The
-        caller holds :attr:`lock` if it changes :attr:`gtids`, too.
+        """Set fields of the position in memory, such as ``relay_offset``, because the thread has advanced. ``members``
+        has the new values by the names of the fields. The caller holds :attr:`lock` if it changes :attr:`gtids`, too.
         """
         self.now = self.now.model_copy(update=members)
         self._has_moved = True
@@ -471,14 +474,14 @@ class Place(Generic[P]):
 
     @property
     def is_due(self) -> bool:
-        """Whether the position has changed since it was saved, and the last save is at least ``save_period`` seconds
-        ago.
+        """Whether the position must be saved now: it differs from the position in the state file, and the last save is
+        at least ``save_period`` seconds ago.
         """
         return self.now is not self.saved and time.monotonic() - self._saved_at >= self._save_period
 
     def save(self, *, synced: bool = True, **members: Any) -> None:
-        """Write the position and the GTIDs to the state file. ``members`` are new values of fields, both in memory and
-        in the file.
+        """Write the present position and GTIDs to the state file (``master.info`` or ``relay-log.info``). ``members``
+        are new values of fields, such as ``relay_file``, both in memory and in the file.
 
         Raises OutputError, and then memory and file are unchanged. With ``synced`` the file is also synced to the disk.
         """

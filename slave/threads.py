@@ -1,5 +1,5 @@
-"""The parts that the two threads of a channel share: their base class, the conditions on which they wait for one
-another, and the channel's counts and latencies.
+"""The code that a replication channel's two threads, the I/O thread and the SQL thread (applier), share. It has their
+base class, the conditions on which they wait for one another, and the channel's counts and latencies.
 
 The counts survive restarts of the channel's threads and of the slave. The file ``counters.info`` keeps them.
 Replication does not depend on them. Therefore a damaged file is set aside with a warning, and the channel counts from
@@ -29,8 +29,8 @@ log = logger("dumpfilter.slave")
 
 
 class Progress:
-    """A condition variable on which threads wait until something has happened. A waiting thread tests its condition
-    without holding a lock.
+    """A condition variable: threads wait in :meth:`until` until another thread calls :meth:`told`. A waiting thread
+    tests its condition without holding a lock.
 
     All channels of a slave share one such object. SQL statements that wait for an applier wake when an applier has
     completed a transaction or has ended.
@@ -103,7 +103,9 @@ class RelayEnd(Progress):
         self._on_publish(position)
 
     def close(self) -> None:
-        """Record that the I/O thread has ended, and wake the applier, which ends at the end of the relay log."""
+        """Record that the I/O thread has ended, and wake the applier. The applier then ends when it has applied the
+        whole relay log.
+        """
         self.is_last = True
         self.told()
 
@@ -140,7 +142,7 @@ class ChannelThread:
 
     @property
     def stopping(self) -> bool:
-        """Whether :meth:`stop` was called, so that the thread ends soon or has ended."""
+        """Whether somebody has asked this thread to end (:meth:`stop`). If so, the thread ends soon or has ended."""
         return self._stop.is_set()
 
     def run(self) -> None:
@@ -221,8 +223,8 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Let the counts of :attr:`received` begin at zero, because the I/O thread starts. The counts since the
-        channel's first start stay.
+        """Prepare for a new run of the I/O thread: let the counts of :attr:`received`, which belong to one run, begin
+        at zero. The counts since the channel's first start stay.
         """
         self._begun = self.info
         self.last_heartbeat_at = 0.0
@@ -238,8 +240,8 @@ class ChannelCounters:
         return since
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
-        """Count one received message of the master's stream, and add the numbers that it holds. ``size`` is the size of
-        its events, bytes.
+        """Count one message (chunk) that came from the master. Add the master's own counts in the message, such as
+        events read and dropped, to the channel's counts. ``size`` is the size of the message's events, bytes.
         """
         self.last_chunk_at = time.time()
         if chunk.heartbeat:
@@ -268,8 +270,10 @@ class ChannelCounters:
     def _add(
         self, more: Mapping[str, int], *, to: Literal["counts", "hits"] = "counts", **newest: Any
     ) -> None:
-        """Add the numbers ``more`` by name to those in the field ``to`` of :attr:`info`. Set the fields ``newest`` of
-        :attr:`info`, such as ``last_io_error``, to new values.
+        """Add the numbers ``more`` to the channel's counts of the same names. ``to`` says which counts these are:
+        events, bytes and errors (``counts``), or uses of filter rules (``hits``).
+
+        ``newest`` has new values for single fields of :class:`CountersInfo`, such as ``last_io_error``.
         """
         with self._lock:
             known: dict[str, int] = getattr(self.info, to)

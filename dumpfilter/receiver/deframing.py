@@ -76,8 +76,8 @@ class Deframer:
         """Whether the events of the present file end in a checksum. The caller sets it."""
 
     def fill(self) -> None:
-        """Wait for bytes from the source, and read them into the buffer. Raises ConnectionLost at the end of the
-        connection, and OSError.
+        """Wait for bytes from the source, and read them into the buffer. Raises ConnectionLost if the source has closed
+        the connection, and OSError for an error of the connection.
         """
         if self._begin == self._end:
             self._begin = self._end = 0
@@ -160,8 +160,8 @@ class Deframer:
         return payload
 
     def _rest(self) -> LargeEvent | None:
-        """Return the event at the start of the buffer if it is too large for the buffer, as an iterator over its
-        pieces. Return None while more bytes of its packet must come.
+        """Return the event at the start of the buffer if the event is too large for the buffer, as an iterator over its
+        pieces. Return None while more bytes of the event's packet must come.
 
         Raises SourceStreamDamaged for a malformed packet.
         """

@@ -303,10 +303,11 @@ class SourceConnection:
         self._client._force_close()
 
     def refusal(self, number: int, text: str) -> DumpfilterError:
-        """Return the error for an error packet of the server with this number and text: ConnectionLost if it may pass
-        by itself, else SourceRefused.
+        """Return the error to raise for an error packet of the server. ``number`` and ``text`` are the number and the
+        text in the packet.
 
-        The error's text says what to do.
+        The result is ConnectionLost if the server's error may disappear without help, such as too many connections, and
+        otherwise SourceRefused. The error's text says what to do.
         """
         said = printable(text, _LONGEST_TEXT)
         where = str(self.url)
@@ -394,9 +395,10 @@ def _tls_cure(error: ssl.SSLError) -> str:
 
 
 def ask_facts(connection: SourceConnection) -> SourceFacts:
-    """Query a server's version, UUID and binlog files. Raises SourceRefused for a server that writes no binlog.
+    """Query a server's family, version, UUID and binlog files after the login. Raises SourceRefused for a server that
+    writes no binlog.
 
-    The UUID is empty for MariaDB.
+    The UUID is empty for MariaDB, which has none.
     """
     variables = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'server_uuid', 'log_bin')"
     found = {str(row[0]): str(row[1] or "") for row in connection.ask(variables) if len(row) > 1}

@@ -106,10 +106,11 @@ class Progress:
 
 
 class Turns(Protocol):
-    """The reception of a source's events in the asyncio loop that also sends events to the master's slaves. While few
-    events arrive, this loop reads the source's socket, and the receiving thread sleeps.
+    """The interface to an asyncio loop that receives a source's events and also sends them to the master's slaves.
+    While few events arrive, this loop reads the source's socket, and the receiving thread sleeps.
 
-    Otherwise each commit would have to wake first the receiving thread, and then the loop.
+    With the receiving thread, each commit would wake two threads: first the receiving thread, and then the loop's
+    thread.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
@@ -131,8 +132,8 @@ class Reception:
     store, the directory of received files.
 
     Parameters:
-        follower: the follower whose store receives the files. The caller has checked that the store is from this
-            source.
+        follower: the receiver that opens one connection after another. Its store receives the files. The caller has
+            checked that the store is from this source.
         connection: a connection after its login.
         facts: the source's family, version, UUID and binlog files, which were queried after the login.
     """
@@ -221,16 +222,20 @@ class Reception:
 
     @property
     def _may_wait_in_loop(self) -> bool:
-        """Whether the master's asyncio loop may wait for the source now, in place of the receiving thread. It may if no
-        data is waiting, the source is sending new events, and no sync to the disk is required after each transaction.
+        """Whether the master's asyncio loop may wait for the source now, in place of the receiving thread. The loop may
+        wait if no data is waiting, the source is sending new events, and no sync to the disk is required after each
+        transaction.
         """
         if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
         return not self._has_more()
 
     def _wait_in(self, turns: Turns) -> Item | None:
-        """Let the master's asyncio loop receive events, until much data arrives, or an item arrives that the receiving
-        thread must process. Return this item, or None. Other items are stored and sent to the slaves.
+        """Let the master's asyncio loop ``turns`` receive events in place of this thread. The loop stores them and
+        sends them to the slaves.
+
+        Return when much data arrives, or when an item arrives that the receiving thread must process, such as one large
+        event. Return this item, or None if there is none.
         """
         full, left, deframer = 0, None, self._deframer
 
@@ -276,7 +281,9 @@ class Reception:
         return ConnectionLost(f"{self._connection.url}: {reason}")
 
     def _tell_progress(self) -> None:
-        """Call the follower's function ``on_progress`` if something was written since the last call."""
+        """Call the follower's function ``on_progress``, which tells others about new events, if something was written
+        since the last call.
+        """
         if not self._is_told:
             self._is_told, self._told_at = True, time.monotonic()
             self._follower.on_progress()
@@ -307,13 +314,15 @@ class Reception:
                 store.sync_later()
 
     def _has_more(self) -> bool:
-        """Tell whether the source has sent bytes that were not read yet."""
+        """Tell whether the source has sent bytes that the receiver has not read yet, in the socket or in the TLS
+        connection.
+        """
         stream = self._stream
         return (isinstance(stream, ssl.SSLSocket) and bool(stream.pending())) or bool(self._readable.poll(0))
 
     def _where(self) -> tuple[str, int]:
-        """Return the binlog file and the byte offset in it of the next event of the stream. Before a file's first event
-        they are those that the source has announced.
+        """Return the name of the binlog file and the byte offset in it at which the next event of the stream lies.
+        Before a file's first event has come, return the name and offset that the source has announced.
         """
         if self._file is None:
             return self._named, self._named_position
@@ -349,9 +358,11 @@ class Reception:
         return name, position
 
     def _check_follows(self, opened: OpenFile, following: str) -> None:
-        """Check that the source logged all GTIDs of the store before its file ``following``. Raises SourceReplaced.
+        """Check that the source's binlog file ``following`` continues the store: all GTIDs in the store must have been
+        logged before this file. Raises SourceReplaced if the source has not logged them.
 
-        ``opened`` is the newest file of the store, which the source has purged, so that its events cannot be compared.
+        ``opened`` is the newest file of the store. The source has purged its own file of this name, so that the events
+        cannot be compared.
         """
         name = following.replace("'", "''")
         rows = self._connection.ask(f"SHOW BINLOG EVENTS IN '{name}' LIMIT 3")
@@ -381,7 +392,9 @@ class Reception:
         return opened.replaced(f"is not there{have}")
 
     def _current_file(self) -> OpenFile:
-        """Return the file to which the next event belongs. Raises SourceStreamDamaged if no event may come now."""
+        """Return the store's binlog file to which the next event belongs. Raises SourceStreamDamaged if no event may
+        come now, such as before the file's format description event.
+        """
         if self._file is None:
             raise self._damaged("an event before the format description event of its file")
         if self._file.is_closed and not self._file.is_ahead:
@@ -456,7 +469,8 @@ class Reception:
     def _begin(self, event: bytes) -> bool:
         """Process an artificial Rotate event, which names the file and position of the following events.
 
-        Return whether these events are wanted. Raises SourceStreamDamaged for a file or position that cannot follow.
+        Return False if the dump shall end here, because the named file comes after the last wanted one, and otherwise
+        True. Raises SourceStreamDamaged for a file or position that cannot follow.
         """
         body = event[HEADER_LENGTH:]
         # Before the format description event, only a right checksum says that there is one.
@@ -508,17 +522,17 @@ class Reception:
             raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
 
     def _check_whole(self) -> None:
-        """Check that the source has sent all events that the store already has of the present file. Raises
-        SourceReplaced if its file ends earlier, because it is then not the file that was stored.
+        """Check that the source has sent all events that the store already has of the present binlog file. If the
+        source's file ends earlier, it is not the file that was stored, and SourceReplaced is raised.
         """
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
     def _describe(self, event: bytes, header: EventHeader) -> None:
-        """Process a format description event: begin its file in the store, or check that the store's file begins alike.
+        """Process a format description event: begin a file in the store with the event, or check that the store's file
+        begins with an equal event.
 
-        The event begins a file, or is repeated when a dump begins inside a file. Raises SourceStreamDamaged and
-        SourceReplaced.
+        The source repeats the event when a dump begins inside a file. Raises SourceStreamDamaged and SourceReplaced.
         """
         if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
@@ -617,13 +631,15 @@ def _is_heartbeat(payload: bytes) -> bool:
 
 
 def _is_past(file: OpenFile, last: str) -> bool:
-    """Tell whether a store with the newest file ``file`` has the file ``last`` completely."""
+    """Tell whether a store (directory of received files) has the binlog file ``last`` completely. ``file`` is the
+    newest file of the store.
+    """
     number, wanted = check_binlog_name(file.name)[1], check_binlog_name(last)[1]
     return number > wanted or (number == wanted and file.is_closed)
 
 
 def _next_name(name: str) -> str:
-    """Return the name of the binlog file that a server begins after this one.
+    """Return the name of the binlog file that a server begins after the file ``name``.
 
     >>> _next_name("bin.000009")
     'bin.000010'
@@ -738,8 +754,8 @@ class Follower:
                 self._stopped.wait(wait)
 
     def _warn_of_impostors(self) -> None:
-        """Log a warning, once, of the data that a fake server at the source's address could obtain. With a verified
-        certificate there is none.
+        """Log a warning, once, of the data that a fake server at the source's address could obtain, such as the
+        password. Log nothing if the source's certificate is verified.
         """
         if self.url.socket or self._has_warned:
             return
@@ -763,7 +779,9 @@ class Follower:
         return isinstance(error, ConnectionLost) and (self.connections > 0 or self.options.wait_for_first)
 
     def _receive(self) -> None:
-        """Receive over one connection until the dump ends."""
+        """Connect to the source, and receive its binlog over this connection. Return when the source ends the dump (its
+        stream of events), or the last wanted file is complete. Raises DumpfilterError.
+        """
         connection = SourceConnection(self.url)
         self._connection = connection
         try:

@@ -86,8 +86,8 @@ class StoredSource(State):
     """The server id with which the store registers at the source."""
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
-        """Check that a server with this family (MySQL or MariaDB) and UUID is the source of the store in ``directory``.
-        Raises SourceReplaced, whose text names ``address``, for another server.
+        """Raise SourceReplaced unless the server with the given family (MySQL or MariaDB) and UUID is the source of the
+        store, the received binlogs in ``directory``. The text of the error names ``address``, the server's address.
         """
         if (self.family, self.server_uuid) != (family, server_uuid):
             raise SourceReplaced(
@@ -217,15 +217,17 @@ class OpenFile(GrowingFile):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the file has events that the source has not sent again in this stream yet."""
+        """Whether this file has events that the source has not sent again in the present stream. The events of the
+        stream are then compared with the file, and not written.
+        """
         return self.position < self.end
 
     def check_head(self, sent: FormatDescription) -> None:
-        """Check that the source's file of this name begins with the same format description event as this file. Raises
-        SourceReplaced.
+        """Check that the source's file begins with the same format description event as this received file of the same
+        name. Raises SourceReplaced.
 
-        ``sent`` is the event that the source has sent. A dump from inside a file sends this event without the time of
-        the file's creation, so this field is not compared.
+        ``sent`` is the event that the source has sent. If a dump begins inside a file, ``sent`` lacks the time of the
+        file's creation, so this field is not compared.
         """
         ours, theirs = self.description.header, sent.header
         if (
@@ -237,8 +239,8 @@ class OpenFile(GrowingFile):
             raise self.replaced("begins differently")
 
     def replaced(self, how: str) -> SourceReplaced:
-        """Return the error to raise when the source has another file under this name. ``how`` is a text that tells the
-        difference.
+        """Return the error to raise when the source's file with the name of this received file is another file. ``how``
+        is a text that tells the difference, such as "begins differently".
         """
         return SourceReplaced(
             f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
@@ -246,9 +248,10 @@ class OpenFile(GrowingFile):
         )
 
     def append(self, data: bytes | memoryview) -> None:
-        """Process whole events from the stream: compare them with the events that the file has, and write the others.
+        """Process whole events from the stream: compare them with the events that the file already has, and write the
+        others.
 
-        Raises SourceReplaced when they differ, and OutputError.
+        Raises SourceReplaced when a compared event differs, and OutputError.
         """
         if self.is_ahead:
             known = min(len(data), self.end - self.position)
@@ -312,8 +315,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
             raise
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Check that a server is the source from which this store has its files, and return the saved identities of the
-        source and of the receiver. Raises SourceReplaced for another server.
+        """Check that a server is the source of the files in this store (directory of received files). Return the saved
+        identities of the source and of the receiver. Raises SourceReplaced for another server.
 
         A new store accepts any server, and saves its family (MySQL or MariaDB), UUID and address. It also saves a
         random UUID and server id with which the receiver registers as a replica. This server id is higher than people
@@ -349,11 +352,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.file
 
     def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
-        """Close the open file, if any, and begin the file ``name``. ``head`` is its format description event as raw
-        bytes, and ``description`` the same event, parsed.
+        """Close the open file, if any, and begin the file ``name`` in the store. ``head`` is the file's format
+        description event as raw bytes, and ``description`` the same event, parsed.
 
-        Raises SourceStreamDamaged for a number that is not higher than that of the newest file, and SourceReplaced for
-        another base name.
+        Raises SourceStreamDamaged if the number in ``name`` is not higher than that of the newest file, and
+        SourceReplaced for another base name.
         """
         base, number = check_binlog_name(name)
         names = self.names

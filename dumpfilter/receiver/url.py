@@ -88,8 +88,8 @@ class SourceUrl(Model):
 
 
 def source_url_in(named: Sequence[str]) -> SourceUrl | None:
-    """Return the server's address among ``named``, the arguments of a command that also accepts binlog files. Return
-    None if all are files.
+    """Return the address of a server in ``named``, the arguments of a command that accepts such an address or binlog
+    files. Return None if all arguments are files.
 
     Raises OptionError for a wrong address, and for an address with other arguments beside it.
     """

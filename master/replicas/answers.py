@@ -238,8 +238,8 @@ class Said(enum.Enum):
     )
 
     def error(self, family: Family, details: str = "") -> SqlError:
-        """Return error 1236 with the text that a server of ``family`` (MySQL or MariaDB) sends. ``details`` are added
-        if the whole text is short enough for a replica's status.
+        """Return error 1236 with this kind's text, as a server of ``family`` (MySQL or MariaDB) words it. ``details``
+        are added to the text if the whole text is short enough for a replica's status.
         """
         text = self.value[family == "mariadb"]
         return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
@@ -247,7 +247,7 @@ class Said(enum.Enum):
 
 def failure(error: DumpfilterError) -> SqlError:
     """Return the error of MySQL's protocol that a replica gets when its dump, or its request for a dump, fails with
-    ``error``. Its number decides whether the replica stops or tries again.
+    ``error``. The returned error's number decides whether the replica stops or tries again.
     """
     if isinstance(error, SqlError):
         return error
@@ -261,11 +261,11 @@ def failure(error: DumpfilterError) -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest of it. The
-    master would send other events of that transaction now, for example after a change of the filter, so the rest does
-    not fit.
+    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest of the
+    transaction.
 
-    ``file`` and ``position`` say up to where the replica has the transaction.
+    The master would send other events of the transaction now, for example after a change of the filter, so the rest
+    does not fit. ``file`` and ``position`` say up to where the replica has the transaction.
     """
     return fatal(
         f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
@@ -278,8 +278,8 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """The properties that a replica has told the master before its dump by user variables on its connection, such as
-    its UUID, its heartbeat interval and its GTIDs.
+    """The properties that a replica has told the master before its dump, such as its UUID, heartbeat interval and
+    GTIDs. The replica sets user variables on its connection for this purpose.
     """
 
     heartbeat_seconds: float | None
@@ -343,8 +343,8 @@ _MOST_FILES = 16
 
 
 class _Computed(dict[str, Any]):
-    """A dictionary whose values are functions. Reading a value calls its function, so that a query reads binlog files
-    only for the variables that it names.
+    """A dictionary of functions that gives values: reading a key calls the key's function and returns the function's
+    result. So a query reads binlog files only for the variables that it names.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -363,7 +363,9 @@ class Source:
         self.server_id = store.format_description.header.server_id
 
     def variables(self) -> dict[str, str | int]:
-        """Return the system variables of this server that only replicas and programs like mysqlbinlog query."""
+        """Return the system variables of the source (the server that wrote the binlog) that only replicas and programs
+        like mysqlbinlog query. The keys are names. Reading a value may read binlog files.
+        """
         values: dict[str, Callable[[], str | int]] = {
             "binlog_checksum": lambda: "CRC32" if self.has_checksums() else "NONE",
             "binlog_row_metadata": self.row_metadata,
@@ -376,13 +378,13 @@ class Source:
         return _Computed(values)
 
     def functions(self) -> Mapping[str, Callable[..., str | None]]:
-        """Return the SQL functions that only replicas of this server call, by name in lower case. For MariaDB this is
-        BINLOG_GTID_POS, and for MySQL there is none.
+        """Return the SQL functions that only replicas call on their source, by name in lower case. For MariaDB this is
+        BINLOG_GTID_POS. For MySQL the result is empty.
         """
         return {} if self.family == "mysql" else {"binlog_gtid_pos": partial(gtid_position, self.store)}
 
     def has_checksums(self) -> bool:
-        """Tell whether the events of the newest binlog file end in a checksum."""
+        """Tell whether the events of the newest binlog file in the binlog set end in a checksum."""
         store = self.store
         return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
@@ -435,8 +437,9 @@ def _has_names(table: TableMap) -> bool:
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
-    """Return MariaDB's GTID position, such as ``0-1-5``, at a file and position of the binlog, as BINLOG_GTID_POS does.
-    Return None if the binlog does not have the position, and an empty text for MySQL.
+    """Return MariaDB's GTID position, such as ``0-1-5``, at the byte offset ``position`` of the binlog file ``file`` in
+    the binlog set ``store``, as BINLOG_GTID_POS does. Return None if the binlog set does not have the position, and an
+    empty text for MySQL.
 
     As on a server, a transaction counts as done from its Gtid event on. A replica that resumes inside a transaction
     takes the answer for its ``gtid_slave_pos``. No later event would tell the GTID of this transaction.

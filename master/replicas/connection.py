@@ -174,7 +174,7 @@ class ReplicaConnection(Connection):
 
     @property
     def _fields(self) -> dict[str, object]:
-        """The fields that identify the replica in log lines."""
+        """The fields of log lines that identify this connection's replica, by name."""
         return {"connection": self.id, **self._peer.fields}
 
     @property
@@ -317,15 +317,15 @@ class ReplicaConnection(Connection):
         """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that
         reads the binlog does not.
 
-        A client counts as a replica if it wants heartbeats, or registers a server id. ``state`` has what it has told by
-        user variables.
+        A client counts as a replica if it wants heartbeats, or registers a server id. ``state`` has what the client has
+        told the master by user variables.
         """
         is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
         return self._family == "mariadb" and is_replica
 
     def _check_client(self, state: answers.SessionState) -> None:
-        """Raise SqlError for a client that cannot understand the events of the binlog. ``state`` has what the client
-        has told about itself by user variables.
+        """Raise SqlError for a client that the master cannot serve, such as one that does not understand the events of
+        the binlog. ``state`` has what the client has told about itself by user variables.
         """
         if state.checksum is None and self._source.has_checksums():
             raise answers.Said.NO_CHECKSUMS.error(self._family)
@@ -342,12 +342,16 @@ class ReplicaConnection(Connection):
                 )
 
     def _is_mysql_server(self, state: answers.SessionState) -> bool:
-        """Tell whether the client is a MySQL server, which computes its position from the lengths of events."""
+        """Tell whether the client is a MySQL server, which computes its position from the lengths of events. ``state``
+        has what the client has told the master by user variables, such as its UUID.
+        """
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
         return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
 
     async def _registered(self) -> RegisteredSlave:
-        """Register the replica with its filter, and return the registration. Raises DumpfilterError."""
+        """Choose the replica's filter, register the replica with this filter at the master, and return the
+        registration. Raises DumpfilterError, for example if the configuration has no table for the replica.
+        """
         service, peer = self._service, self._peer
         service.drains.check(peer)
         while True:
@@ -416,8 +420,8 @@ class ReplicaConnection(Connection):
         return f"{name} {attributes.get(_VERSION_ATTRIBUTE, '')}".strip()[:MAX_NAME]
 
     async def _send_dump(self, stream: ReplicaStream) -> None:
-        """Send a dump until it ends, the replica disconnects, or somebody kills it (KILL QUERY). Raises ClientGone when
-        the replica disconnects, and DumpfilterError when the dump fails.
+        """Send a dump until it ends, the replica disconnects, or somebody kills the dump (KILL QUERY). Raises
+        ClientGone when the replica disconnects, and DumpfilterError when the dump fails.
         """
         sending = asyncio.create_task(stream.run())
         try:
@@ -521,8 +525,11 @@ class ReplicaServer(ClientPort):
     """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
     ``executor`` executes the SQL statements that the port does not answer itself. ``service`` is the master's gRPC
-    service, whose binlog and register of slaves the dumps use. Replicas are registered like dumpfilter's slaves. So the
-    dumps of both share the scans of the binlog, and the decisions of equal filters.
+    service, whose binlog and register of slaves the dumps use. ``places`` limits the number of concurrent dumps.
+    ``filters`` has the users of replicas and their filters.
+
+    Replicas are registered like dumpfilter's slaves. So the dumps of both share the scans of the binlog, and the
+    decisions of equal filters.
     """
 
     name, title = "replicas", "replication port"
@@ -586,8 +593,8 @@ class ReplicaServer(ClientPort):
         return self.clients
 
     def greeting(self) -> Greeting:
-        """Return the first packet for a new client. It names the version of the server that wrote the binlog, so that a
-        replica takes the port for this server. Raises SqlError if the binlog set is unusable.
+        """Return the first packet for a new client. The packet names the version of the server that wrote the binlog,
+        so that a replica takes the port for this server. Raises SqlError if the binlog set is unusable.
         """
         try:
             store = self.service.store
@@ -630,7 +637,7 @@ class ReplicaServer(ClientPort):
         return await asyncio.wrap_future(done)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
-        user.
+        """Return the executor for the SQL statements of the user ``user``. Its SHOW REPLICAS lists only the replicas
+        that log in as the same user.
         """
         return OwnReplicas(self.executor, user, self.service.register, answers.Source(self.service.store))

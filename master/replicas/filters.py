@@ -1,12 +1,13 @@
-"""The filters of real replicas, from the ``[[replica]]`` tables of the master's configuration.
+"""The filters of real replicas, from the ``[[replica]]`` tables of the master's configuration file.
 
 A replica's filter is chosen when the replica asks for a dump. It changes with a statement on the console, or when the
-configuration is read again. Running dumps apply the new filter at their next transaction boundary.
+configuration file is read again. Running dumps apply the new filter at their next transaction boundary.
 
-If a table has ``connect``, the master also reads the filter that the replica itself applies, over a connection to the
-replica. MySQL and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule
-may contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text
-with a comma can be parsed in several ways. The master drops an event only if the replica drops it under each of them.
+If a ``[[replica]]`` table has ``connect``, the master also reads the filter that the replica itself applies, over a
+connection to the replica. MySQL and MariaDB show the rules of one kind in one text, with commas between them and
+without quotes. A rule may contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name
+``a,b``. So a text with a comma can be parsed in several ways. The master drops an event only if the replica drops it
+under each of them.
 """
 
 from __future__ import annotations
@@ -157,8 +158,9 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
 
 
 def _password(connect: ConnectBack) -> str:
-    """Return the password with which the master logs in to a replica, from the password file or the environment. The
-    file is read at each call, so that the password can change.
+    """Return the password with which the master logs in to a replica. ``connect`` is the table ``connect`` of the
+    configuration file, which names a password file or an environment variable. The file is read at each call, so that
+    the password can change.
     """
     if connect.password_file is not None:
         return read_small_file(connect.password_file).decode().rstrip("\r\n")
@@ -293,8 +295,8 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
-    """Raise OptionError if a replica's texts have more or longer rules than a filter may have. A hostile replica could
-    otherwise fill the master's memory.
+    """Raise OptionError if the rule texts that a replica shows have more or longer rules than a filter may have. A
+    hostile replica could otherwise fill the master's memory. ``texts`` has one text for each kind of rule.
     """
     if sum(map(len, texts.values())) > MAX_RULES_TEXT:
         raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
@@ -332,8 +334,8 @@ def _pairs(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ChangedFilter:
-    """The rules that an operator has given to one ``[[replica]]`` table of the configuration by a console statement, in
-    place of the rules in the file.
+    """The rules that an operator has given to one ``[[replica]]`` table of the configuration by a console statement.
+    They apply in place of the rules in the configuration file.
     """
 
     who: Who
@@ -349,9 +351,11 @@ class ChangedFilter:
     changed_at: float
 
     def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:
-        """Return a copy of ``entry``, the ``[[replica]]`` table in the configuration file, with the changed rules.
-        Return None if the table is gone (``entry`` is None), or if its rules in the file are no longer those that were
-        changed.
+        """Return a copy of ``entry``, the ``[[replica]]`` table in the configuration file, with the rules that an
+        operator has set by a console statement.
+
+        Return None if the table is gone (``entry`` is None), or if its rules in the file have changed since the
+        statement.
         """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _texts(entry):
             return None
@@ -423,7 +427,8 @@ class ReplicaFilters:
     def change(
         self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace filter rules of one ``[[replica]]`` TOML table, also in the running dumps of its replicas.
+        """Replace filter rules of ``entry``, one ``[[replica]]`` TOML table of the configuration, also in the running
+        dumps of the table's replicas.
 
         For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the
         rules then equal those of the configuration file, the table counts as unchanged again. Return the registered
@@ -547,7 +552,7 @@ class ReplicaFilters:
             tell()
 
     def accounts(self) -> dict[str, StoredPassword]:
-        """Return the users that replicas may log in as, each with the stored password, by user name."""
+        """Return the stored password of each user that replicas may log in as, by user name."""
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
@@ -590,8 +595,8 @@ class ReplicaFilters:
         """Connect to the replica ``peer`` and return the filter that the replica itself applies. The master then drops
         events by this filter. ``entry`` is the ``[[replica]]`` table, which says how to connect.
 
-        Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when it cannot be
-        read.
+        Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when the filter
+        cannot be read.
         """
         assert entry.connect is not None
         try:
@@ -620,12 +625,13 @@ class ReplicaFilters:
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
-        """Compare the replica's own filter with ``used``, its filter on the master. Refuse the replica if its own
-        filter is wider (drift) or cannot be compared.
+        """Compare the replica's own filter with ``used``, the replica's filter on the master. Refuse the replica
+        ``peer`` if its own filter is wider (drift) or cannot be compared.
 
-        With ``on_drift = "refuse"`` a replica whose filter is surely wider is always refused. Any other replica is
-        refused only once for each new warning, so that it logs the warning, and its next attempt is served. The master
-        logs the warning, too. Raises ReplicaRefused with the warning as text.
+        ``entry`` is the replica's ``[[replica]]`` table of the configuration file, and ``connect`` says how to connect
+        to the replica. With ``on_drift = "refuse"`` a replica whose filter is surely wider is always refused. Any other
+        replica is refused only once for each new warning, so that it logs the warning, and its next attempt is served.
+        The master logs the warning, too. Raises ReplicaRefused with the warning as text.
         """
         try:
             text, is_sure = _difference(self._read(connect, peer), used)
@@ -656,11 +662,12 @@ class ReplicaFilters:
 
 
 def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
-    """Compare a replica's own filter with ``used``, the filter that the master uses for it. Return a warning and
-    whether it is sure.
+    """Compare ``own``, the filter that a replica itself applies, with ``used``, the filter that the master uses for the
+    replica. Return a warning text, and whether the warning is sure.
 
-    The warning says that the replica would apply events that the master drops (drift), or that this cannot be excluded.
-    It is empty if there is no drift. It is sure if the replica's own filter is wider under its most likely reading.
+    The warning says that the replica would apply events that the master drops (drift), or that drift cannot be
+    excluded. The text is empty if there is no drift. The warning is sure if the replica's own filter is wider under its
+    most likely reading.
     """
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:
@@ -687,8 +694,8 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
 def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
     """Write a change that concerns a replica to the audit log and to the ordinary log.
 
-    ``what`` is the action, and ``result`` its outcome. A ``warning`` that is not empty replaces the result, and the
-    ordinary log gets it as a warning.
+    ``what`` is the action, ``slave`` the replica's entry in the register, and ``result`` the outcome. A ``warning``
+    that is not empty replaces ``result``, and is logged with the level of a warning.
     """
     audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
     (log.warning if warning else log.info)(
@@ -707,8 +714,11 @@ def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
-    """Return a warning for the operator if the filter ``new`` of a replica may send events that ``old`` dropped, or an
-    empty text. The replica does not get those events that were dropped before.
+    """Return a warning for the operator if the filter ``new`` of a replica may send events that the filter ``old``
+    dropped, or an empty text. The replica does not get those events that were dropped before.
+
+    ``slave`` is the replica's entry in the register. It has the binlog position of the replica, which the warning
+    names.
     """
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:

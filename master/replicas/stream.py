@@ -71,10 +71,10 @@ class KnownPosition:
         self._file, self._at = file, position
 
     def count(self, events: bytes, framed: protocol.Framed, *, checksum: bool) -> None:
-        """Record that the replica receives ``events``, whole events one after another. ``framed`` has the packets in
-        which they are sent. ``checksum`` says that events end in a checksum.
+        """Record that the replica receives ``events``, whole events one after another, which moves the replica's
+        position. ``framed`` has the packets in which they are sent. ``checksum`` says that events end in a checksum.
 
-        If the last one is the Rotate event at the end of a file, the replica moves to the next file.
+        If the last event is the Rotate event at the end of a file, the replica moves to the next file.
         """
         last = framed.last
         head = EventHeader.unpack(events, last)
@@ -87,14 +87,14 @@ class KnownPosition:
             self._at = self._at + len(events) if self.sums else framed.end_log_pos or self._at
 
     def advance(self, size: int, last: bytes) -> None:
-        """Record that the replica receives whole transactions, whose events have ``size`` bytes together. ``last`` is
-        the last of these events.
+        """Record that the replica receives whole transactions, which moves the replica's position. ``size`` is the
+        number of bytes of their events together, and ``last`` is the last of these events, raw.
         """
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the replica's position differs from ``position`` in ``file``, the position of the dump, and an
-        event can correct it.
+        """Tell whether the position that the replica shows differs from the dump's position (``position`` in ``file``),
+        and the master can correct it by an event.
         """
         if file != self._file or not self.corrects:
             return False
@@ -132,8 +132,8 @@ class ReplicaStream:
     """The sender of one dump to one replica over the replica's connection: events, heartbeats and corrections of the
     replica's position.
 
-    If the last connection was lost inside a transaction, the dump begins at the start of this transaction, and the
-    stream leaves out the events that the client already has.
+    If the last connection was lost inside a transaction, the dump begins at the start of this transaction. The stream
+    then leaves out the events that the client already has.
     """
 
     packets: PacketStream
@@ -182,14 +182,17 @@ class ReplicaStream:
 
     @property
     def has_sent_all(self) -> bool:
-        """Whether the replica has been sent everything, and the dump waits for new events. Any thread may read it."""
+        """Whether the replica has been sent everything, and the dump waits for new events. Any thread may read this
+        property.
+        """
         return self.sent > 0 and self.dump.is_at_end
 
     def _plan_correction(self) -> bool:
         """Return True if the replica's position is wrong and must be corrected now, since the last correction was long
-        ago. Otherwise plan a correction of a wrong position for the next pause.
+        ago.
 
-        For that the dump yields an empty message when it has sent nothing for QUIET_SECONDS.
+        Otherwise return False. If the position is wrong, make the dump yield an empty message after a pause of
+        QUIET_SECONDS; at this message the stream sends the correction.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
@@ -219,7 +222,9 @@ class ReplicaStream:
 
     @property
     def _is_wrong(self) -> bool:
-        """Whether the replica's position is wrong and an event can correct it now."""
+        """Whether the replica's position differs from the dump's, and an event may correct the replica's position now,
+        at a transaction boundary.
+        """
         reached = self._reached
         if self._known is not None or not reached.is_boundary or self.heartbeat_seconds is None:
             return False
@@ -248,8 +253,8 @@ class ReplicaStream:
         format description event.
 
         ``message`` has these events for the dump's position ``reached``, and is returned unchanged in most cases. If
-        the replica already has a part of the first transaction, the Rotate event gets the position that the replica
-        named.
+        the replica already has a part of the first transaction, the result has a Rotate event with the position that
+        the replica named.
         """
         description = _description(message)
         self._has_checksums = description.checksum
@@ -261,10 +266,11 @@ class ReplicaStream:
         return head + protocol.format_description(description, is_whole_file=False)
 
     def _rest(self, events: bytes, known: int) -> bytes:
-        """Return the part of ``events`` (one message) that the client lacks, while the client has all events before it.
-        ``known`` is the position before the message, as the client computed it.
+        """Return the part of ``events`` (one message of the dump) that the client lacks. The client already has a part
+        of the transaction that the dump began with, and all events before ``events``.
 
-        Raises SqlError 1236 if the events do not show which of them the client has.
+        ``known`` is the position before ``events``, as the client computed it. Raises SqlError 1236 if the events do
+        not show which of them the client has.
         """
         told, at = self.wanted.position, 0
         while at < len(events):
