@@ -113,7 +113,7 @@ class PlacedPlan(ABC):
     """A planned chunk (one message to slaves): the byte ranges to send, the open binlog file, and the positions before
     and after the chunk.
 
-    A subclass makes the messages of one format.
+    A subclass makes the messages of one format, for dumpfilter's own slaves or for real replicas.
     """
 
     plan: ChunkPlan
@@ -302,8 +302,11 @@ class GrpcEncoding:
         return [GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))]
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return the first chunk of a dump or of the next binlog file in a dump. It has the file's format description
-        event, the position where the dump begins in the file, and the name of the previous file, if it is another one.
+        """Return the first chunk (message) of a dump, or of the next binlog file in a dump. The chunk has the file's
+        format description event, and the position in the file at which the dump begins.
+
+        ``place`` is the dump's position and state at the beginning of the file. ``previous`` is the file that the dump
+        has read before; None for the first file. If its name differs, the chunk tells the name.
         """
         chunk = _position_chunk(place)
         if previous is not None and previous.name != place.file:
@@ -314,8 +317,8 @@ class GrpcEncoding:
 
     def notice(self, place: DumpPlace, why: Notice) -> bytes:
         """Return a message without events, which tells a slave the dump's position and the reason for the message.
-        ``place`` is the dump's position with its state. ``why`` is the reason: the end of a binlog file, the end of the
-        binlog, or a heartbeat.
+        ``place`` is this position with the dump's state. ``why`` is the reason: the end of a binlog file, the end of
+        the binlog, or a heartbeat.
         """
         chunk = _position_chunk(place)
         setattr(chunk, why, True)
@@ -454,8 +457,8 @@ class ReplicaPlan(PlacedPlan):
         """Split the chunk (one message), and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no
         message becomes too large. A stand-in is an empty transaction that replaces a dropped one.
 
-        ``resume`` is the last transaction boundary at or before the chunk, a byte offset at which a dump can begin
-        again.
+        ``resume`` is the byte offset in the file of the last transaction boundary at or before the chunk. A dump that
+        breaks off before the last part begins again there.
         """
         pages = list(self.dropped.pages(_MOST_STAND_INS))
         begin = 0
@@ -516,8 +519,9 @@ class ReplicaEncoding:
         """Return the first events of a dump or of the next binlog file in a dump: an artificial Rotate event, which
         names file and position, and the format description event.
 
-        A replica reads the Rotate event before it knows the format of the new file. So the Rotate event has a checksum
-        if the events of the previous file have one.
+        ``place`` is the dump's position and state at the beginning of the file. ``previous`` is the file that the dump
+        has read before; None for the first file. A replica reads the Rotate event before it knows the format of the new
+        file. So the Rotate event has a checksum if the events of the previous file have one.
         """
         file = place.source.file
         fd = file.format_description
@@ -603,7 +607,7 @@ class DumpPlace:
         belong to the binlog of the server that wrote the events.
 
         ``plans`` describe consecutive chunks of ``segment`` (scanned events). The first chunk begins at the position of
-        this object.
+        this :class:`DumpPlace`.
         """
         file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
@@ -616,8 +620,9 @@ class DumpPlace:
         return out
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether dumps at both places get equal messages, so that the master makes each message once. Inside a
-        transaction no dumps share messages.
+        """Tell whether a dump at this place (position, filter and state) gets the same next messages as a dump at
+        ``other``. The master then makes the messages once. Inside a transaction the answer is False for another object,
+        because no dumps share messages there.
         """
         if self is other or not isinstance(other, DumpPlace) or self.source is not other.source:
             return self is other
@@ -714,9 +719,10 @@ def step_over(
     the chunks that ``plans`` describe.
 
     ``place`` is the dump's position with its state, and ``thread`` is the dump thread after the segment. ``reach`` has
-    the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks that were made for other dumps,
-    by the outcome of their plans and their place. A dump with an equal outcome shares these chunks, and other chunks
-    are added.
+    the segment's GTID ranges and server ids from ``place`` on. ``alike`` is a dictionary of the chunks that were made
+    for other dumps from this position. The key has the outcome of a dump's plan (which bytes are sent), the position,
+    and the message format. A dump with an equal key shares the chunks. Otherwise new chunks are made, and added to
+    ``alike``.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = outcome, place.position, place.end, place.resume, place.encoding

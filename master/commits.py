@@ -126,8 +126,8 @@ class Commit:
 
     @cached_property
     def stand_in(self) -> list[bytes]:
-        """The events of an empty transaction with this GTID. A replica gets them in place of the dropped transaction,
-        so that it has the GTID.
+        """The events of an empty transaction with the GTID of this received transaction, each as bytes. If the master
+        drops the transaction, a replica gets these events instead, so that the replica has the GTID.
         """
         return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
 
@@ -173,9 +173,11 @@ class Tail:
         return commits
 
     def since(self, file: str, position: int, most: int) -> list[Commit]:
-        """Return the complete transactions from ``position`` of ``file`` on, of fewer than ``most`` bytes together.
+        """Return consecutive complete transactions from ``position`` of the binlog file ``file`` on. Together they have
+        fewer than ``most`` bytes.
 
-        Return an empty list if they are no longer in memory.
+        Return an empty list if the buffer has no transaction that begins at ``position``, for example because that
+        transaction is no longer in memory.
         """
         if file != self._file:
             return []
@@ -304,7 +306,9 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 
 class Part(NamedTuple):
-    """One received transaction with a filter's decision and the events that the master sends of it."""
+    """One received transaction, with a filter's decision about it and the events that the master sends to a slave with
+    this filter.
+    """
 
     commit: Commit
     decision: Decision

@@ -219,8 +219,8 @@ class OnDrift(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A warning about a replica whose own filter would apply events that the master drops for the replica. The warning
-    is also given if the two filters cannot be compared.
+    """A warning about a replica whose own filter would apply events that the master drops for the replica. A warning is
+    also given if the master's filter for the replica and the replica's own filter cannot be compared.
     """
 
     peer: Peer
@@ -489,7 +489,7 @@ class _File(Model):
 
     @property
     def plain(self) -> tuple[str, ...]:
-        """The keys of the passwords that the file holds in plain text, such as ``user[1].password``."""
+        """The keys of the passwords that the configuration file holds in plain text, such as ``user[1].password``."""
         return tuple(
             f"{table}[{number}].password"
             for table in ("user", "console_user", "replica")

@@ -295,7 +295,9 @@ class MasterConsole(C.Executor):
         return Result(affected=ended)
 
     def _concerned(self, drain: Drain) -> list[RegisteredSlave]:
-        """Return the registered slaves that the conditions of ``drain`` select."""
+        """Return the registered slaves that the conditions of ``drain`` select. A drain is the operator's order to send
+        slaves away.
+        """
         return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
     def _show_replicas(self, old: bool = False) -> Result:

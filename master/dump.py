@@ -218,8 +218,8 @@ class Dump:
         return self._reader.waits_at(self._place)
 
     def close(self) -> None:
-        """Mark the dump as ended in the master's register of slaves. :meth:`messages` does this itself; a caller that
-        never ran :meth:`messages` must do it.
+        """Mark the dump as ended in the master's register of slaves, so that the slave no longer counts as dumping.
+        :meth:`messages` does this at its end. A caller that never ran :meth:`messages` must call this method.
         """
         self._register.end_dump(self._slave, self._number)
 
@@ -296,8 +296,8 @@ class Dump:
         return await self._without_own(self._place, step)
 
     def patience(self) -> float:
-        """Return the time until a heartbeat or an empty message to the slave is due, seconds. Return 0 if one is due
-        now.
+        """Return the number of seconds until the slave must get a message without events, either a heartbeat or one
+        empty message. Return 0 if such a message is due now.
         """
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
@@ -339,10 +339,10 @@ class Dump:
     async def _without_own(
         self, place: DumpPlace, step: Step | CommitStep | None
     ) -> Step | CommitStep | None:
-        """Return the step (the next chunks) that this slave may get from ``place`` (position, filter and state) on.
-        None stands for no chunks.
+        """Return ``step`` (the next chunks from ``place`` on), or a step without the transactions that this slave must
+        not get. ``place`` is the dump's position with filter and state. Return None if there are no chunks.
 
-        ``step`` is shared with other slaves. It is returned unchanged unless it may have transactions that this slave
+        ``step`` is shared with other slaves, and is returned unchanged unless it may have transactions that this slave
         has already or has written itself. Then a step without these transactions is made for this slave alone.
         """
         if step is None or not self._exclusion.overlaps(step.reach):
@@ -446,7 +446,9 @@ class Dump:
             self._register.progress(self._slave, place.file, place.position, None)
 
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
-        """Return the place (position, filter and state) from which the dump continues with the slave's new filter."""
+        """Return the place (position, filter and state) from which the dump continues with the slave's new filter.
+        ``place`` is the dump's present place, with the old filter.
+        """
         self._flags = self._slave.flags
         thread = place.thread.fork()
         thread.change_filter(self._flags)

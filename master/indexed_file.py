@@ -51,9 +51,9 @@ class CacheState:
 class RecentCache(Generic[K, V]):
     """A least-recently-used cache whose entries have sizes. Thread-safe.
 
-    ``size_of`` returns the size of a value. When the sizes together exceed ``limit``, the cache removes the least
-    recently used entries, but not the newest. An entry larger than ``largest`` is not stored, because it would
-    displace too many others.
+    ``size_of`` is a function that returns the size of a value, in the unit of ``limit``. When the sizes together exceed
+    ``limit``, the cache removes the least recently used entries, but not the newest. An entry larger than ``largest``
+    is not stored, because it would displace too many others.
     """
 
     def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
@@ -170,9 +170,10 @@ _numbers = itertools.count(1)
 @dataclass
 class _Place:
     """The start and end of a scanned segment as byte offsets in its binlog file, and the state needed to scan the
-    segment again.
+    segment again. A segment that the cache has evicted is scanned a second time.
 
-    A segment that the cache has evicted is scanned a second time.
+    ``continues`` says that the segment's first transaction began in the segment before. ``open`` says that its last
+    transaction continues in the next segment. ``rotated`` says that the segment ends with a Rotate or Stop event.
     """
 
     start: int
@@ -195,7 +196,9 @@ class Scanned:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def add(self, nbytes: int, events: int) -> None:
-        """Count a part of a file. Any thread may call this method."""
+        """Add ``nbytes`` bytes with ``events`` events, a newly scanned part of a binlog file, to the counts. Any thread
+        may call this method.
+        """
         with self._lock:
             self.bytes += nbytes
             self.events += events
@@ -432,11 +435,11 @@ class IndexedFile:
             raise self.lost()
 
     def adopt(self, file: BinlogFile) -> bool:
-        """Continue with ``file``, which has taken this file's name, if it has the same bytes as the scanned part.
-        Return whether it has.
+        """Replace the open file by ``file``, which has taken its name, if ``file`` has the same bytes as the part that
+        was scanned. Return whether the file was replaced.
 
         A copying program such as rsync replaces a binlog by a newer copy of the same binlog. If the bytes differ, or
-        the old file can no longer be read, mark this file as having lost its events.
+        the old file can no longer be read, mark this :class:`IndexedFile` as having lost its events.
         """
         with self._lock:
             if self.gone or not _same_bytes(self.file, file, self.scanned_to):
@@ -448,8 +451,11 @@ class IndexedFile:
             return True
 
     def prepared_at_end(self) -> Prepared:
-        """Scan the rest of the file. Return the XA transactions that are still prepared at the file's end, by XID, with
-        the numbers of their sets of tables and statements. A later file may end them. Raises BinlogError.
+        """Scan the rest of the file. Return a mapping with the XA transactions that are still prepared at the file's
+        end, by XID. A later file may commit them or roll them back.
+
+        The value is the number of the set of tables and statements that the XA transaction has changed
+        (:meth:`Subjects.any_of`). Raises BinlogError.
         """
         with self._lock:
             while self._scan_next():

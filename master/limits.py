@@ -156,10 +156,10 @@ class Places:
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
-        """Count a call of this kind as in progress while the ``with`` block runs.
+        """Count a call of the kind ``kind`` as in progress while the ``with`` block runs.
 
-        ``peer`` is the client's address in gRPC's notation. Raises Overloaded, before the block, when the limit of the
-        kind or of the client's host is reached.
+        ``peer`` is the client's address in gRPC's notation. Raises Overloaded, before the block, when as many calls of
+        this kind are in progress as the master allows in all, or for one client host.
         """
         keys = ((kind, None), (kind, host_of(peer)))
         for key, most in zip(keys, self.most[kind], strict=True):

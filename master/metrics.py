@@ -40,7 +40,7 @@ class MasterView(NamedTuple):
 
 class Counted(NamedTuple):
     """A number of things of one kind at present, such as gRPC calls in progress, with the limit of this number; 0 for
-    no limit. The metrics show both with the label ``kind``, ``state`` or ``reason``.
+    no limit. The metrics show the number and the limit with the label ``kind``, ``state`` or ``reason``.
     """
 
     kind: str

@@ -90,14 +90,16 @@ class Kept(Generic[T]):
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the saved entries. Return an empty list if the file is missing or unusable; an unusable file is
-        renamed, and a warning is logged.
+        """Return the list of entries that the state file holds. Return an empty list if the file is missing or
+        unusable. An unusable file is renamed, and a warning is logged.
         """
         found = self._file.load_or_set_aside(self._warn) or self._model()
         return found.entries[: self._most]
 
     def save(self, entries: list[T]) -> None:
-        """Replace the saved entries. Raises OutputError when the file cannot be written."""
+        """Write ``entries`` to the state file, in place of all entries that it holds. Raises OutputError when the file
+        cannot be written.
+        """
         self._file.save(self._model(entries=entries))
 
     def _warn(self, reason: str, aside: str) -> None:
@@ -381,10 +383,8 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
 
 
 def _announce(terminal: Console, line: str, event: str, **fields: object) -> None:
-    """Report what the process does: ``line`` as plain text on a terminal, or ``event`` with ``fields`` as a log line in
-    JSON.
-
-    Both have the level info.
+    """Report what the process does, if messages of the level info are shown. Print ``line`` as plain text on the
+    terminal. If the log is in JSON, write ``event`` with ``fields`` as a log line instead.
     """
     if logs.is_json():
         log.info(event, **fields)

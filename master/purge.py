@@ -231,8 +231,8 @@ class StoreExpiry:
         return self.look()
 
     def look(self) -> list[str]:
-        """Remove the expired files of the store (received binlog set) that no slave needs, and return their names.
-        Errors are logged, and the returned list is then empty.
+        """Remove the expired files of the store (received binlog set) that no slave needs, without regard to the time
+        of the last check. Return the names of the removed files. If an error occurs, log it and return an empty list.
         """
         binlogs = self._service.store.binlogs
         try:

@@ -130,8 +130,8 @@ class CounterBook:
         """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
 
     def record(self, peer: Peer) -> SlaveCounts:
-        """Return the stored statistics of a slave that registers, which later dumps continue. For a new slave they are
-        zero, and not stored yet.
+        """Return the stored statistics of the slave ``peer``, which is registering; its later dumps add to them. For a
+        slave that is not stored, return new statistics with all counts 0, without storing them.
         """
         with self._lock:
             return self._records.get(peer.key) or SlaveCounts(peer)
@@ -261,8 +261,8 @@ class RegisteredSlave:
 
     @property
     def owned_key(self) -> tuple[SlaveKey, bytes]:
-        """The slave's user, channel and UUID, with the digest of its registration secret. A later registration with an
-        equal key replaces this one.
+        """The slave's user, channel and UUID, with the digest of its registration secret. When a slave with an equal
+        key registers, its registration replaces the present one.
         """
         return self.peer.key, self.owner
 
@@ -458,7 +458,7 @@ class Register:
     def _forget(self, slave: RegisteredSlave) -> None:
         """Remove a slave from the register and end its dump. The caller holds the register's lock.
 
-        The dump is notified last, because it may check at once, in another thread, whether the slave is still
+        The dump is notified last, because the dump may check at once, in another thread, whether the slave is still
         registered.
         """
         del self._slaves[slave.slave_id]
@@ -495,9 +495,10 @@ class Register:
     def remove_all(
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
     ) -> list[RegisteredSlave]:
-        """Remove each slave for which ``reason`` returns an error, and return these slaves.
+        """Remove each slave for which the function ``reason`` returns an error, and return these slaves. A slave for
+        which it returns None stays.
 
-        A running dump of such a slave ends with the error.
+        A running dump of a removed slave ends with the error.
         """
         with self._lock:
             gone = []
@@ -509,8 +510,8 @@ class Register:
             return gone
 
     def change_filter(self, slave_id: str, rule_filter: ReplicationFilter) -> RegisteredSlave:
-        """Replace the rules of a slave's filter. Raises NotRegistered for an unknown id, and Overloaded if the filter
-        takes too much memory.
+        """Replace the filter of the slave with the id ``slave_id``, and return the slave. Raises NotRegistered for an
+        unknown id, and Overloaded if the filter takes too much memory.
 
         The slave's running dump uses the new filter from its next transaction on.
         """
@@ -540,8 +541,8 @@ class Register:
 
         The slave may have prepared XA transactions that the present filter drops, and needs their XA COMMIT or XA
         ROLLBACK. The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in
-        order. ``is_any`` says that the slave may have had any filter. The register remembers only the last few filters
-        of a slave.
+        order. If ``is_any`` says that the slave may have had any filter, the result is one filter that sends
+        everything. The register remembers only the last few filters of a slave.
         """
         filters, until = slave.earlier, slave.other_filter_until
         if is_any:
@@ -803,8 +804,9 @@ class KnownSlaves:
         return replace(slave, presence=presence, is_drained=True)
 
     def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
-        """Yield the slaves of ``known``, each as refused if its last refusal is newer, and then the slaves that are
-        only known by a refusal.
+        """Yield the slaves of ``known``, and then the slaves that are only known because the master refused them. A
+        slave of ``known`` gets the state refused if the master has refused it since it was seen last, and no dump to it
+        is running.
 
         Refusals before the Unix time ``oldest`` are ignored.
         """
@@ -859,7 +861,8 @@ def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]
 
 def _newest(slaves: Iterable[KnownSlave]) -> list[KnownSlave]:
     """Return one slave for each identity (user, channel, server id), although a slave may have several registrations or
-    records. It is the connected one, or else the registered one, or else the slave that was seen last.
+    records. Among the entries of one identity, take the connected one, or else the registered one, or else the one that
+    was seen last.
     """
     found: dict[SlaveIdentity, KnownSlave] = {}
     for one in slaves:

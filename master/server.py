@@ -201,8 +201,9 @@ checks.
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
     """A gRPC interceptor that enforces the limits of each method.
 
-    ``bounds`` has the limits by the method's full name. Other methods have the defaults of :class:`MethodBounds`. Large
-    requests are decoded by the threads of ``workers``.
+    ``bounds`` maps the full name of a method to its limits. Methods without an entry have the defaults of
+    :class:`MethodBounds`. ``max_dumps`` is the limit of concurrent dumps. Large requests are decoded by the threads of
+    ``workers``.
     """
 
     def __init__(self, max_dumps: int, bounds: dict[str, MethodBounds], workers: Executor) -> None:
@@ -253,8 +254,11 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
     async def _receive(
         self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
     ) -> Any:
-        """Receive, check and decode the request of a call, and restart the slave's timeout. Return the decoded request.
-        Raises DumpfilterError.
+        """Receive the request of a gRPC call, check its size and contents, decode it, and restart the timeout of the
+        slave that sent it. Return the decoded request. Raises DumpfilterError.
+
+        ``parse`` is the function that decodes the bytes of a request; None leaves them as they are. ``bounds`` has the
+        limits of the called method, and ``method`` is its name for the log.
         """
         try:
             async with asyncio.timeout(limits.REQUEST_SECONDS):

@@ -269,6 +269,10 @@ _LONGEST_WARNING = 600
 
 
 class _Checked(NamedTuple):
+    """The result of the last check of one filter for suspicious rules: the warnings, and the time of the check on the
+    monotonic clock, seconds.
+    """
+
     subjects: int
     """The number of tables and statements that the index knew at the time of the check."""
     at: float
@@ -293,11 +297,11 @@ class FilterWarnings:
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
-        """Return the warnings about a filter. The check runs again at most once a minute, and only when the scanned
-        binlog has shown new tables or statements.
+        """Return the warnings about suspicious rules in a filter. The result of the last check is stored. The check
+        runs again at most once a minute, and only when the scanned binlog has shown new tables or statements.
 
         If checks have taken much processor time, return the warnings of the last check, or none if there was no check.
-        A filter with more than MOST_RULES rules is not checked, and has none.
+        A filter with more than MOST_RULES rules is not checked, and the result is empty.
         """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
@@ -416,16 +420,17 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     @property
     def reader(self) -> SharedReader:
-        """The object through which all dumps read the binlog. The subclass for an edge (a slave that serves its relay
-        log) raises BinlogUnreadable while there is no binlog.
+        """The :class:`SharedReader` through which all dumps of the master read the binlog. On an edge (a slave that
+        serves its relay log) the property raises BinlogUnreadable while there is no binlog.
         """
         assert self._reader is not None
         return self._reader
 
     @property
     def store(self) -> BinlogStore:
-        """The binlog set that is served, with the cached index of what dumps have read. The subclass for an edge (a
-        slave that serves its relay log) raises BinlogUnreadable before the first relay log file exists.
+        """The store of the binlog set that the master serves, with the cached index of the parts that dumps have read.
+        On an edge (a slave that serves its relay log) the property raises BinlogUnreadable before the first relay log
+        file exists.
         """
         return self.reader.store
 

@@ -88,21 +88,22 @@ QUIET_SECONDS = 0.05
 
 
 class Follower(Protocol):
-    """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
+    """The interface of a dump that waits at the end of the binlog and can send new commits at once, before they are
+    read from the file.
 
     :class:`SharedReader` calls :meth:`take` in the same iteration of the asyncio loop in which the commits arrive.
     """
 
     def take(self, step: CommitStep, now: float) -> bool:
-        """Send ``step``, the commits that follow the dump's position, and move the dump behind them. Return whether
-        they were sent. ``now`` is the time on the monotonic clock, seconds.
+        """Send ``step``, which has the commits that follow the dump's position, to the slave, and move the dump's
+        position behind them. Return whether the commits were sent. ``now`` is the time on the monotonic clock, seconds.
 
-        The method does nothing if the dump must wait for something before it can send the step.
+        If the dump cannot send the commits without waiting, do nothing and return False.
         """
 
     def patience(self) -> float:
-        """Return the time after which the dump must be woken even if the binlog does not grow, for example for a
-        heartbeat, seconds.
+        """Return the number of seconds until the dump must be woken even if the binlog does not grow, for example for a
+        heartbeat. 0 means now.
         """
 
 
@@ -205,7 +206,9 @@ class SharedReader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def waiter(self) -> Waiter:
-        """Return the object with which a new dump waits. As long as the object exists, the dump counts as running."""
+        """Return the :class:`Waiter` with which a new dump waits for its chunks. As long as the caller keeps this
+        object, the dump counts as running.
+        """
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
         return waiter
@@ -221,14 +224,15 @@ class SharedReader:
         return await self._loop.run_in_executor(self._servants, function)
 
     async def step(self, place: DumpPlace, seconds: float, waiter: Waiter) -> Step | CommitStep | None:
-        """Return the next step (chunks, which are messages) of the dump ``waiter``. The step begins at ``place``, the
-        dump's position, filter and state.
+        """Return the next step (chunks, which are messages) of a dump. The step begins at ``place``, the dump's
+        position, filter and state. ``waiter`` is the dump's waiting state, by which others can wake the dump.
 
-        Return a CommitStep for commits that this process has just received, if the dump has no follower (the dump
-        itself, which can send commits at once). Return None when the binlog has not grown for ``seconds``, or when the
-        dump is woken. With 0 the method does not wait for growth. A follower may send new commits itself while the
-        method waits. The method then returns the step after these commits. Raises DumpfilterError, for example where
-        the binlog is damaged.
+        Return a CommitStep for commits that this process has just received, unless the dump has sent them by itself.
+        Return None when the binlog has not grown for ``seconds``, or when the dump is woken. With 0 for ``seconds`` the
+        method does not wait for growth.
+
+        A dump that can send commits by itself may do so while the method waits. The method then returns the step after
+        these commits. Raises DumpfilterError, for example where the binlog is damaged.
         """
         step = self._steps.get(place) or self._recent_step(place)
         if step is not None:
@@ -258,9 +262,11 @@ class SharedReader:
         return found
 
     def _expire(self, waiter: Waiter) -> None:
-        """Wake a dump whose waiting time is over, for example because a heartbeat is due. If its follower (the dump
-        that sends commits at once) has sent a message meanwhile, let the dump wait for the rest of the new waiting
-        time.
+        """Wake a dump whose waiting time is over, for example because a heartbeat is due. ``waiter`` is the dump's
+        waiting state.
+
+        A dump that can send new commits by itself may have sent a message meanwhile. Then do not wake the dump, and set
+        its timer to the time when its next heartbeat or empty message is due.
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
@@ -380,9 +386,11 @@ class SharedReader:
         return list(zip(group, found, strict=True)), generation, end
 
     def _end_at(self, place: DumpPlace, generation: int) -> _End | None:
-        """Return the end of the binlog (file, position, generation) if ``place`` is the end. Return None if the binlog
-        has events or another file after it. ``generation`` is the number of the binlog's growth, taken before the
-        binlog was read.
+        """Return the end of the binlog as file, position and ``generation`` if the end is at ``place``. Return None if
+        the binlog has events or another file after this position.
+
+        ``generation`` is the watcher's number that increases when the binlog grows. The caller has taken the number
+        before it read the binlog, so that growth in the meantime is noticed later.
         """
         source, store = place.source, self.store
         # The next planning meets the error of a file that cannot be read. An error here, even one that nobody foresaw,
@@ -538,9 +546,11 @@ class SharedReader:
         return self._recent_steps[place]
 
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
-        """Give ``step``, commits that were just received, to the dumps that wait for ``request``. The followers (dumps
-        that can send at once) send the commits, and then wait for the next growth. The other dumps get the step as
-        their answer. A follower that cannot send the step is woken. ``now`` is the loop's time, seconds.
+        """Give ``step``, commits that were just received, to the dumps that wait for ``request``. A dump that can send
+        at once (a follower) sends the commits, and then waits for the next growth of the binlog. A follower that cannot
+        send the step now is woken. Any other dump gets the step as its answer.
+
+        ``now`` is the loop's time, seconds.
         """
         del self._requests[request.place]
         is_free = step.after not in self._requests
@@ -567,8 +577,9 @@ class SharedReader:
             self._waiting[request] = None
 
     def _wait_at_most(self, waiter: Waiter, follower: Follower, now: float) -> None:
-        """Shorten the wait of a dump that has just sent commits, if the dump must be woken earlier than its timer says.
-        For example, an empty message may be due soon after the commits.
+        """Shorten the wait of the dump ``follower``, which has just sent commits, if the dump must be woken earlier
+        than its timer says. For example, an empty message may be due soon after the commits. ``waiter`` has the timer,
+        and ``now`` is the loop's time, seconds.
         """
         if waiter.timer is not None and waiter.due > now + QUIET_SECONDS:
             seconds = follower.patience()

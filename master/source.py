@@ -72,14 +72,15 @@ class SourceEnded(BinlogError):
 
 
 class LoopTurns:
-    """A receiver of the source's events (the source is the running server that the master follows). While few events
-    arrive, it runs in the asyncio loop that also runs the dumps.
+    """The reception of the binlog of a running server (the source) in the asyncio loop that also runs the dumps. The
+    receiving thread uses it while few events arrive.
 
-    A commit is then received, stored and sent in one iteration (turn) of the loop, without another thread.
+    A commit is then received, stored and sent to slaves in one iteration (turn) of the loop, without another thread.
 
     Parameters:
         loop: the loop.
-        received: called in the loop with the file, the offset and the bytes of whole events that were stored.
+        received: a function that is called in the loop after whole events were stored. Its arguments are the binlog
+            file, the byte offset in the file, and the bytes of the events.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[str, int, bytes], None]) -> None:
@@ -90,11 +91,11 @@ class LoopTurns:
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Receive events from ``stream``, the connection to the source, until ``turn`` returns False. The loop calls
-        ``turn``, which receives the events, whenever the socket has data, and ``tick`` every second. The calling thread
-        waits.
+        """Receive events from the source (the running server) in the asyncio loop, until ``turn`` returns False or the
+        loop ends. The calling thread waits.
 
-        The method also returns when the loop ends. It raises the errors of ``turn`` and ``tick``.
+        ``stream`` is the connection to the source. The loop calls ``turn``, which receives and stores events, whenever
+        the connection has data, and ``tick`` every second. The method raises the errors of both functions.
         """
         receiving = self._receive(stream, turn, tick)
         try:

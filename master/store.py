@@ -85,16 +85,16 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Add the GTIDs of a MariaDB Gtid_list event: the last sequence number of each domain and server id. ``gtids``
-        are in the order of their logging.
+        """Add the GTIDs of a MariaDB Gtid_list event to :attr:`last`, in the order of their logging. The event has the
+        last sequence number of each domain and server id.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
         """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
-        slave's master dropped are added, too. ``sources`` turns the numbers of GTID sources in the segment into server
-        UUIDs, or domain and server ids.
+        slave's master dropped are added, too. ``sources`` is the register that turns the index of a GTID source in the
+        segment's arrays into a server UUID, or a domain and server id.
         """
         add_transactions(self.gtids, segment, sources)
         if self.gtids.family == "mysql":
@@ -134,11 +134,13 @@ seconds.
 class Watcher:
     """A watcher that detects growth of the binlog set, and then calls :attr:`listener`.
 
-    A receiver in this process reports each write, by the function of :meth:`follow_writer`. For a set that another
-    process writes, a thread waits for changes of the paths that ``files`` returns. It then calls ``look``, which
-    returns a value that changes when the set grows, such as file sizes. It also looks every 200 ms, for network file
-    systems, and every 20 ms where inotify is not available or ``files`` names none. It does nothing while no dump
-    waits.
+    If this process itself receives the binlog, the receiver reports each write by the function that
+    :meth:`follow_writer` returns. If another process writes the set, a thread waits for changes of the paths that the
+    function ``files`` returns. After a change the thread calls ``look``, a function whose result changes when the set
+    grows, such as file sizes.
+
+    The thread also calls ``look`` every 200 ms, for network file systems, and every 20 ms where inotify is not
+    available or ``files`` names no path. The thread does nothing while no dump waits.
     """
 
     def __init__(self, look: Callable[[], object], files: Callable[[], Sequence[Path]] = list) -> None:
@@ -162,8 +164,8 @@ class Watcher:
     def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
         """Return the function that a writer in this process must call after each write, from any thread.
 
-        ``file_in_use`` names the file that the writer is writing. The writer calls the returned function after the name
-        has changed.
+        ``file_in_use`` is a function that returns the name of the file that the writer is writing. The writer calls the
+        returned function after the name has changed.
         """
         self.file_in_use = file_in_use
         self.is_told = True
@@ -626,9 +628,9 @@ class BinlogStore:
         """Return the GTIDs of all transactions before the binlog file ``name``. A slave needs them if its dump begins
         there. Return None if the binlog does not tell them.
 
-        They come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave that
-        began in the middle of its master's file finds them in a later file. Raises PositionError if no later file of
-        such a slave's relay log tells them.
+        The GTIDs come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave
+        that began in the middle of its master's file finds them in a later file. Raises PositionError if no later file
+        of such a slave's relay log tells them.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

@@ -168,9 +168,11 @@ class Columns(NamedTuple):
     which events are sent.
 
     ``offset``, ``size``, ``role`` and ``subject`` have an entry for each event. They are the byte offset in the file,
-    the size in bytes, how the event travels in a filtered stream, and the number of its table or statement. The arrays
+    the size in bytes, the role, and the index of the event's table or statement in the binlog set's list of them. A
+    role (:mod:`dumpfilter.binlog.roles`) says with which other events the master sends the event. The arrays
     ``txn_...`` have an entry for each transaction, as :class:`~dumpfilter.index.segment.Segment` describes them.
-    ``txn_event`` is the number of a transaction's first event, and ``txn_source`` and ``txn_number`` are its GTID.
+    ``txn_event`` is the index of a transaction's first event. ``txn_source`` (the index of the GTID source) and
+    ``txn_number`` are the transaction's GTID.
 
     Columns that are made for one filter may begin with carried events. A carried event lies before the segment, in the
     transaction that continues in the segment. Later events of this transaction decide whether the carried event is
@@ -229,22 +231,23 @@ class Columns(NamedTuple):
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
-        """Return a copy in which the given transactions have ``subject`` in the column ``txn_subject``.
+        """Return a copy of the columns with ``subject`` as the entry of ``txn_subject`` for each transaction in
+        ``transactions``.
 
-        A subject is the number of a table or statement that filters decide about, or a negative constant. The constant
-        ``SKIP`` lets every filter drop the transaction, and ``MIXED`` lets the filter decide each event.
-        ``transactions`` are transaction numbers, or a boolean mask over all transactions.
+        ``subject`` is usually the constant ``SKIP``, with which every filter drops the transaction, or ``MIXED``, with
+        which a filter decides each event by itself. The index of a table or statement is possible, too.
+        ``transactions`` has indexes of transactions, or is a boolean mask over all transactions.
         """
         txn_subject = self.txn_subject.copy()
         txn_subject[transactions] = subject
         return self._replace(txn_subject=txn_subject)
 
     def with_roles(self, role: np.ndarray) -> Columns:
-        """Return a copy with ``role`` as the events' roles, uint8. A role is the way in which an event travels in a
-        filtered stream, for example with its transaction.
+        """Return a copy of the columns with ``role`` as the events' roles, uint8. A role says with which other events
+        the master sends an event, for example only with the rest of its transaction.
 
-        The copy has no lists of the tables of whole transactions. The master decides a transaction with several tables
-        event by event.
+        The copy has no lists of the tables of whole transactions. Therefore the master decides a transaction with
+        several tables event by event.
         """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
@@ -310,10 +313,11 @@ class Weighed(NamedTuple):
 
 @inlined
 def _list(lists, n, subject, tail):
-    """Add a list of subjects (numbers of tables and statements) to ``lists``: ``subject``, followed by the subjects of
-    the list with index ``tail``. Return the new list's index in ``lists``, and the new number of lists.
+    """Add a row to ``lists``, an array of linked lists of tables and statements. The new list has ``subject`` (the
+    index of a table or statement), followed by the members of the list in row ``tail``. Return the new list's row
+    index, and the new number of rows.
 
-    ``n`` is the number of lists before the call. If ``tail`` is EVER (the list that every filter sends), nothing is
+    ``n`` is the number of rows before the call. If ``tail`` is EVER (the list that every filter sends), nothing is
     added, and EVER and ``n`` are returned.
     """
     found = np.int64(EVER)
@@ -370,7 +374,7 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
     Parameters:
         offsets, sizes, subjects: for each event of the segment (a part of a binlog file), its byte offset, its size,
             and the number of its table or statement.
-        roles: for each event of the segment, its role, the way in which it travels in a filtered stream.
+        roles: for each event of the segment, its role, which says with which other events the master sends it.
         first, stop: the transaction's events have the numbers from ``first`` up to, but without, ``stop``.
         is_open: whether the transaction continues in the next segment.
         atoms, n: the array of atoms, which has ``n`` rows before the call.
@@ -490,12 +494,12 @@ def _fill_subject(stamp, words, filters, n_filters, subject, call):
 
 @inlined
 def _word(w, filters, n_filters, subject, call):
-    """Return a 64-bit word that names the filters that send the events of ``subject`` (the number of a table or
-    statement), one bit for each filter.
+    """Return a 64-bit word with one bit for each filter. A bit is set if the filter sends the events of ``subject``,
+    the index of a table or statement.
 
-    A negative ``subject`` means rows without a table map. ``w`` holds the words. A subject's words are filled on first
-    use in a call of :func:`weigh`, which has the number ``call``. ``filters`` has ``n_filters`` rows, each with the
-    address of a filter's flags.
+    A negative ``subject`` means rows without a table map. ``w`` (:class:`Weighed`) stores the words. A subject's words
+    are computed on first use in a call of :func:`weigh`, which has the number ``call``. ``filters`` has ``n_filters``
+    rows, each with the address of a filter's flags.
     """
     found = w.call[UNMAPPED_SENT]
     if subject >= 0:
@@ -508,8 +512,8 @@ def _word(w, filters, n_filters, subject, call):
 @inlined
 def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept):
     """Find out which filters send each of a transaction's atoms (runs of events that a filter sends or drops together).
-    Fill the words of the atoms from index ``n`` up to, but without, ``end`` (rows of ``w.atom``). Return a 64-bit word
-    that names the filters that send any of the atoms, or sent an earlier event of the transaction.
+    Write the result to the rows ``n`` up to, but without, ``end`` of ``w.atom``, one row for each atom. Return a 64-bit
+    word that names the filters that send any of the atoms, or sent an earlier event of the transaction.
 
     The transaction's lists of subjects (tables and statements) end before the index ``lists_end``. ``sends_all`` names
     the filters that send all events, and ``kept`` the filters that sent an earlier event of the transaction. Each
@@ -627,8 +631,9 @@ def weigh(c, filters, n_filters, low, w, call):
     transaction number ``low`` on. The result is a 64-bit word for each transaction, with one bit for each filter.
 
     A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
-    of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has ``n_filters``
-    rows with the columns ``F_...``. ``call`` is a number that no earlier call with the same arrays had.
+    of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has one row of
+    input for each of ``n_filters`` filters, with the columns ``F_...``. ``call`` is a number that no earlier call with
+    the same arrays had.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE

@@ -126,11 +126,12 @@ class _Seen:
         self._wanted[: self._carried] = False
 
     def find_statements(self) -> None:
-        """Find the statements of the segment that the imposed filters (set by the master's operator for the slave)
-        cannot decide.
+        """Find the statements of the segment (a part of a binlog file) that the imposed filters cannot decide. The
+        master's operator sets such filters for a slave.
 
-        Note the statements before which an imposed filter stops the dump; :meth:`raise_first` raises the error. Count
-        undecided statements that are dropped in ``undecided``. The compiled decision counts those that are sent.
+        Note the statements before which an imposed filter stops the dump; :meth:`raise_first` raises the error. For
+        each undecided statement that is dropped, add the statement's file offset to the list ``undecided``, for the
+        statistics. The compiled decision counts undecided statements that are sent.
         """
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
         bits = self._array[self._subject[found]]
@@ -200,11 +201,11 @@ class _Seen:
 
     def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
         """Return the context events (events that belong to the statement after them) with an event type in ``types``.
-        Each is paired with the number of the next event whose role is not in ``between``, which is an event of the
-        statement itself.
+        Pair each with the first later event whose role is not in ``between``, which is an event of the statement
+        itself.
 
-        The pairs are (event number, next event number). Without a next event the second number is the number of events.
-        Events of transactions that are dropped anyway are left out.
+        The pairs are (event number, next event number). Without a next event the second number is the number of the
+        segment's events. Events of transactions that are dropped anyway are left out.
         """
         held = np.isin(self._type, types) & self._sent & (self._kind == R.CONTEXT)
         events = np.flatnonzero(held)
@@ -230,7 +231,7 @@ class _Seen:
 
     def raise_first(self) -> None:
         """Raise UndecidedEvent for the first event before which an imposed filter (set by the master's operator) stops
-        the dump. Do nothing if the other methods have noted none.
+        the dump. Do nothing if the search has noted no such event.
         """
         if self._stops:
             raise self._error(min(self._stops))

@@ -33,9 +33,9 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class Gaps:
-    """The gaps of one chunk (a message to a slave). A gap is a position in the chunk at which the master dropped
-    consecutive transactions. It holds their GTIDs, the hits (uses of filter rules) of their events, and the position
-    after them.
+    """The gaps of one chunk (a message to a slave). A gap stands for consecutive transactions that the master dropped
+    at one position in the chunk. A gap has their GTIDs, the hits (uses of filter rules) of their events, and the binlog
+    position after them.
 
     The fields are never changed. The class is not frozen, because making a frozen one takes three times as long.
     """
@@ -225,8 +225,8 @@ class ChunkPlan:
 
     @property
     def hits(self) -> Hits:
-        """The number of hits by kind of filter rule. A hit is a match of an event that the master dropped with a rule
-        of the slave's filter.
+        """A mapping from each kind of filter rule to the number of its hits that this chunk (a message to a slave)
+        reports. A hit is a match of an event that the master dropped with a rule of the slave's filter.
 
         The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
         transactions between the previous chunk's resume point and this chunk's. A resume point is a transaction

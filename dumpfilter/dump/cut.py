@@ -177,12 +177,12 @@ left out.
 
 @inlined
 def _list_run(g, n, gtids, source, first, last):
-    """Append a run of consecutive GTIDs to ``g.run``, or extend the last run if the new one follows it. Return the
-    number of runs.
+    """Append a run of consecutive GTIDs as a row of ``g.run``, or extend the last row if the new run follows it. Return
+    the new number of rows.
 
-    ``source`` is the number of the run's GTID source (a server UUID, or a MariaDB domain and server). ``first`` and
-    ``last`` are its transaction numbers. ``n`` is the number of runs, and ``gtids`` the number of GTIDs, before the
-    call.
+    ``g`` has the arrays to fill (:class:`Transactions`). ``source`` is the index of the run's GTID source (a server
+    UUID, or a MariaDB domain and server). ``first`` and ``last`` are the run's transaction numbers. ``n`` is the number
+    of rows, and ``gtids`` the number of GTIDs in them, before the call.
     """
     if n and g.run[n - 1, RUN_SOURCE] == source and g.run[n - 1, RUN_LAST] + 1 == first:
         g.run[n - 1, RUN_LAST] = last
@@ -264,8 +264,8 @@ def _start(c, t):
 
 @inlined
 def _add_gap(done, j, k, offset, end, first):
-    """Append a gap (a run of dropped transactions) to chunk ``k`` (a message to a slave) in the arrays ``done``. The
-    gap gets the rule uses that were counted for filter ``j`` since the last gap.
+    """Append a gap (a run of dropped transactions) to chunk ``k`` (a message to a slave) in the arrays ``done``. Move
+    the rule uses that were counted for filter ``j`` since its last gap from the filter's row to the new gap.
 
     ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the dropped
     transactions. ``first`` is the number of the first dropped transaction.
@@ -319,11 +319,11 @@ def _begin_chunk(done, k):
 
 @inlined
 def _send(done, k, offset, size, patch, events):
-    """Add a byte range of the file to chunk ``k`` (a message to a slave) in the arrays ``done``. Extend the chunk's
-    last byte range instead if the two are neighbours.
+    """Add a byte range of the file to chunk ``k`` (a message to a slave) in the arrays ``done``. If the new range
+    begins where the chunk's last range ends, and both are sent unchanged, extend the last range instead.
 
-    The range has ``size`` bytes from the file offset ``offset`` on, with ``events`` events. ``patch`` says how the
-    master changes the bytes (AS_IT_IS, ADD_STATEMENT_END or REPLACED).
+    The range has ``size`` bytes from the file offset ``offset`` on, and holds ``events`` whole events. ``patch`` says
+    how the master changes the bytes (AS_IT_IS, ADD_STATEMENT_END or REPLACED).
     """
     head = done.chunk[k]
     n = head[H_RANGES]
@@ -345,15 +345,16 @@ def _send(done, k, offset, size, patch, events):
 
 @inner
 def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
-    """Fill the row of chunk ``k`` (a message to a slave) of filter ``j``, and begin the next chunk. Return the next
-    chunk's number.
+    """Fill the row of chunk ``k`` (a message to a slave) of filter ``j`` in the arrays ``done``, and begin the next
+    chunk. Return the next chunk's row index.
 
-    The chunk ends before event number ``event``, at file offset ``end``. ``until`` is the number of the first
-    transaction that does not end in the chunk. If any transaction ends in the chunk, the begin of ``until`` is the
-    point from which a broken stream can resume. ``resume_bytes`` are the bytes that the chunk sends before this point.
+    The chunk ends before the event with index ``event``, at file offset ``end``. ``until`` is the index of the first
+    transaction that does not end in the chunk. If any transaction ends in the chunk, a broken stream can resume where
+    transaction ``until`` begins. ``resume_bytes`` are the bytes that the chunk sends before this resume point.
 
-    ``gap`` is the number of the first dropped transaction that no gap (run of dropped transactions) of the chunk covers
-    yet, or -1. The dropped transactions from ``gap`` on end before ``until``.
+    ``gap`` is the index of the first dropped transaction for which the chunk has no gap (run of dropped transactions)
+    yet, or -1 for none. A new gap then has the transactions from ``gap`` up to, but without, ``until``. ``c`` are the
+    columns of the segment (a part of a binlog file), and ``g`` has the GTIDs of its transactions.
     """
     head, state = done.chunk[k], done.filters[j]
     begin = state[D_BEGIN]
@@ -412,7 +413,7 @@ def _take_hits(hits, t, h, state):
     Return the index of the first row of ``hits`` that belongs to a later transaction.
 
     ``hits`` has the rule uses that are known before the segment is decided, in the order of the transactions. ``h`` is
-    the index of its next unread row.
+    the index of the first row of ``hits`` that no earlier call has read.
     """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
@@ -455,8 +456,9 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
     filter sends. Begin a new chunk whenever one is full.
 
     ``k`` is the current chunk. ``is_kept`` says whether an event of the transaction was sent before. ``gap`` is the
-    number of the first transaction of the open gap (run of dropped transactions), or -1. The other parameters are those
-    of :func:`cut`, with ``flags``, the filter's decisions.
+    index of the first dropped transaction for which no gap (run of dropped transactions) was written yet, or -1.
+    ``flags`` are the filter's decisions by the index of the table or statement. The other parameters are those of
+    :func:`cut`.
 
     Return three numbers: ``gap`` as it is afterwards, the bytes that the current chunk sends before the transaction,
     and the current chunk.
@@ -507,8 +509,9 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
     """Count in ``state``, the filter's row of results, the rule uses of the events of transaction ``t`` that a filter
     drops. The filter sends a part of the transaction.
 
-    ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags`` and ``rules`` are its decisions and
-    matched rules. ``is_kept`` says whether an event of the transaction was sent before the segment.
+    ``c`` are the columns of the segment (a part of a binlog file). ``shift`` is the number of the filter's bit in the
+    words of ``w``, and ``flags`` and ``rules`` are its decisions and matched rules. ``is_kept`` says whether an event
+    of the transaction was sent before the segment.
     """
     is_open = c.is_open and t == c.txn_subject.size - 1
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
@@ -519,11 +522,11 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
 
 @inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
-    """Write the events of the open transaction ``t`` that wait for events of the next segment to ``carry``, as rows
-    from index ``at`` on. Return the index after the last one.
+    """Find the events of the open transaction ``t`` about which only events of the next segment (part of a binlog file)
+    decide. Write them to the array ``carry``, as rows from index ``at`` on, and return the index after the last row.
 
-    ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags`` are its decisions. ``is_kept`` says
-    whether an event of the transaction was sent.
+    ``c`` are the segment's columns. ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags``
+    are its decisions. ``is_kept`` says whether an event of the transaction was sent.
     """
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):

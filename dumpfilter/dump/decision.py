@@ -77,9 +77,10 @@ class Flags(Protocol):
 
 
 class Asked(NamedTuple):
-    """The input for one filter's decision about a segment (a part of a binlog file).
+    """The input of :func:`decide` for one filter and one segment (a part of a binlog file).
 
-    It has the filter's decisions about tables and statements, and the position from which the slave needs events.
+    It has the filter's known answers about each table and statement. It also has the position from which the slave
+    needs events.
     """
 
     flags: Flags

@@ -129,7 +129,8 @@ class Selection:
     Parameters:
         wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
             transactions (:func:`on_boundaries`).
-        sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        sources: the register of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids). In
+            the segments' arrays, the index that the register gives a source stands for the source.
         first, last: the names of the set's first and last file.
         whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
             file needs these events, for example the GTID list and the Rotate at the file's end.
@@ -519,7 +520,7 @@ class KeptEvents(NamedTuple):
     """Whether the events are a single statement that the filter cannot decide."""
 
     def part(self, first: int, last: int) -> KeptEvents:
-        """Return the events from number ``first`` up to, but without, ``last``."""
+        """Return a copy that has only the events with the indexes ``first`` up to, but without, ``last``."""
         if last - first == self.start.size:
             return self
         begin = self.start[first]

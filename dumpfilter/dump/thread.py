@@ -46,9 +46,10 @@ from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
 def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.NDArray[np.bool_]:
     """Return for each transaction of a segment (a part of a binlog file) whether its GTID is in the GTID set ``gtids``,
-    bool. False for a transaction without a GTID.
+    as an array of bool. A transaction without a GTID has False.
 
-    ``sources`` numbers the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+    ``sources`` is the register that gives each GTID source (server UUID, or MariaDB's domain and server id) its index
+    in the segment's arrays.
     """
     source = segment.txn_source
     found = np.zeros(len(source), np.bool_)
@@ -97,21 +98,25 @@ class Reach:
         return found
 
     def add_run(self, source: int, low: int, high: int) -> None:
-        """Widen the range of a GTID source (server UUID, or MariaDB's domain and server id) so that it includes the
-        transaction numbers from ``low`` to ``high``. ``source`` is the source's number.
+        """Extend :attr:`gtids`, a mapping from GTID sources to ranges of transaction numbers. After the call the range
+        of ``source`` includes the transaction numbers from ``low`` to ``high``.
+
+        ``source`` is the index that stands for a GTID source (server UUID, or MariaDB's domain and server id).
         """
         known = self.gtids.get(source, (low, high))
         self.gtids[source] = min(low, known[0]), max(high, known[1])
 
 
 class Exclusion:
-    """The transactions that one slave does not need, so that the dump thread skips them. The slave has them already, or
-    ignores the servers or domains that they come from.
+    """The transactions of a binlog set that one slave does not need, so that the dump thread skips them. The slave has
+    them already, or ignores the servers or domains that they come from.
 
     Parameters:
-        sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
-        executed: the GTIDs that the slave already has; None if the slave names none.
-        origin: the server ids and domains whose transactions the slave wants; None: all.
+        sources: the register that maps each GTID source (server UUID, or MariaDB's domain and server id) to an index,
+            and back. The arrays of a segment (a part of a binlog file) name a GTID's source by this index.
+        executed: the set of GTIDs that the slave already has. None if the slave asks by file and position, without
+            GTIDs.
+        origin: the server ids and domains whose transactions the slave wants or ignores. None if the slave wants all.
     """
 
     def __init__(self, sources: SourceNumbers, executed: GtidSet | None, origin: OriginFilter | None) -> None:
@@ -130,20 +135,23 @@ class Exclusion:
         """Whether the slave may not need some transactions."""
 
     def of_equal_slaves(self) -> Exclusion:
-        """Return the exclusion that this slave shares with all slaves that ignore the same servers and domains. It
-        includes neither transactions that the slave has already, nor those that it has written itself.
+        """Return a copy that excludes only the transactions of servers and domains that the slave ignores. All slaves
+        that ignore the same servers and domains have equal copies.
 
-        With this exclusion the slaves can share plans. A slave for which :meth:`overlaps` is true needs its own plan.
+        The copy excludes neither the transactions that this slave has already, nor those that it has written itself.
+        With equal copies the slaves can share plans (descriptions of messages). A slave for which :meth:`overlaps` is
+        true needs its own plan.
         """
         origin = None if self._origin is None else replace(self._origin, own_server_id=0)
         return Exclusion(self._sources, None, origin)
 
     def apply(self, segment: Segment) -> Columns:
-        """Return a segment (a part of a binlog file) as columns in which the transactions that this slave does not need
-        are marked as ``SKIP`` (dropped).
+        """Return the columns (arrays) of a segment, which is a part of a binlog file. Each transaction that this slave
+        does not need is marked as ``SKIP`` in ``txn_subject``. The dump thread drops marked transactions, whatever the
+        slave's filter.
 
-        In the result, ``txn_source`` (the number of the GTID source) is -1 for each transaction whose GTID the master
-        does not report to the slave.
+        In the result, ``txn_source`` (the index of the transaction's GTID source) is -1 for each transaction whose GTID
+        the master does not report to the slave.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -183,8 +191,9 @@ class Exclusion:
         return np.array(rows, np.int64).reshape(-1, TOLD_COLUMNS)
 
     def _without_unwanted(self, segment: Segment, origin: OriginFilter, columns: Columns) -> Columns:
-        """Return columns in which the transactions of servers and domains that the slave ignores are marked as
-        ``SKIP`` (dropped).
+        """Return a copy of ``columns`` in which the transactions that the slave ignores are marked as ``SKIP``
+        (dropped). ``origin`` names the servers and domains that the slave ignores. ``segment`` is the part of the
+        binlog file that ``columns`` describe.
 
         MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
         I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move
@@ -214,7 +223,8 @@ class DumpThread:
 
     Parameters:
         flags: the decisions of the slave's filter about each table and statement of the set.
-        sources: the numbers of the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        sources: the register of the set's GTID sources (server UUIDs, or MariaDB's domain and server ids). In the
+            segments' arrays, the index that the register gives a source stands for the source.
         chunk_size: the bytes of events after which a chunk (message) ends.
         exclude: the GTIDs that the slave already has. The thread sends no events of these transactions.
         origin: the server ids and domains whose transactions the slave wants; None: all.
@@ -508,8 +518,8 @@ class SentEvents:
     """A record of the events of one binlog file that each of several dump threads sends. A dump thread decides with one
     filter which events a slave is sent.
 
-    :meth:`add` takes the file's segments (its parts, scanned into arrays) in order. Then :meth:`of` and :meth:`inside`
-    answer for single events.
+    :meth:`add` takes the file's segments (its parts, scanned into arrays) in order. After that, :meth:`of` and
+    :meth:`inside` tell for single events whether a thread sends them.
 
     Parameters:
         threads: a dump thread for each filter, at the beginning of the first segment. No thread may have an imposed
@@ -540,20 +550,23 @@ class SentEvents:
                     inside[offset] = sent_inside(thread.flags, segment, number_of[offset])
 
     def of(self, k: int, offset: npt.NDArray[np.int64]) -> Bools:
-        """Return for each event of the file whether dump thread number ``k`` sends it. ``offset`` are the events' byte
-        offsets in the file.
+        """Return for each event at the byte offsets ``offset`` in the file whether the dump thread with index ``k``
+        sends the event, as an array of bool.
 
-        A compressed transaction that the thread sends in part counts as one event that is sent.
+        ``k`` is an index in the list of threads with which this record was made. A compressed transaction that the
+        thread sends in part counts as one event that is sent. All segments (parts of the file) with these events must
+        have been added before.
         """
         self._ranges[k] = [np.concatenate(self._ranges[k])]
         return holds(self._ranges[k][0], offset)
 
     def inside(self, k: int, offset: int, count: int) -> Bools:
-        """Return for each event inside a compressed transaction whether dump thread number ``k`` sends it.
+        """Return for each event inside a compressed transaction whether the dump thread with index ``k`` sends the
+        event, as an array of bool.
 
-        ``offset`` is the byte offset in the file of the Transaction_payload event, and ``count`` the number of
-        events inside. A master may send a compressed transaction whole because its part would not be smaller. Then all
-        inner events count as sent.
+        ``k`` is an index in the list of threads with which this record was made. ``offset`` is the byte offset in the
+        file of the Transaction_payload event, and ``count`` the number of events inside. A master may send a compressed
+        transaction whole because its part would not be smaller. Then all inner events count as sent.
         """
         part = self._inside[k].get(offset)
         return np.full(count, self.of(k, np.array([offset]))[0]) if part is None else part

@@ -102,7 +102,7 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
     """Return the tables to name in the Query event of a statement (its tables info). ``fd`` is the format description
     event of the statement's file.
 
-    None if the statement's text does not tell its tables, or if the names do not fit into the format.
+    Return None if the statement's text does not tell its tables, or if the names do not fit into the format.
     """
     if _FRAME.match(query.raw):
         return ()
@@ -187,9 +187,10 @@ class _Converter:
         transactions."""
 
     def segment(self, segment: Segment, data: bytes, last: int) -> Iterator[bytes]:
-        """Yield the bytes of a segment's events before event number ``last``, with Query events converted.
+        """Yield the bytes of a segment's events before the event with index ``last``. Each Query event among them is
+        converted, so that it names its statement's tables.
 
-        ``data`` has the segment's bytes.
+        ``segment`` is a part of the binlog file as scanned events, and ``data`` has its bytes.
         """
         at = (np.append(segment.offset, segment.end) - segment.start).tolist()
         is_query = np.isin(segment.type[:last], _REWRITTEN) & (not self._as_it_is)

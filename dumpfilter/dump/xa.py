@@ -47,8 +47,8 @@ class SentParts(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """A hashable value that is equal for records that say the same about the same XA transactions. Dumps that
-        differ in it cannot share messages.
+        """A hashable value that is equal for two records that say the same about the same XA transactions. Two dumps
+        can share messages only if their records have equal keys.
         """
         return frozenset(self.is_sent.items())
 
@@ -139,10 +139,10 @@ class Earlier(NamedTuple):
     """The names of the binlog files before :attr:`file`."""
 
     def has(self, file: str, position: int) -> bool:
-        """Tell whether one of :attr:`filters` selected the transaction that begins at the byte offset ``position`` of
-        the binlog file ``file``.
+        """Tell whether a transaction that the slave has was selected before the slave's filter last changed, and so by
+        one of the filters in :attr:`filters`. The present filter has selected later transactions.
 
-        The caller asks only about transactions that the slave has.
+        The transaction begins at the byte offset ``position`` of the binlog file ``file``.
         """
         return not self.file or file in self.before or (file == self.file and position < self.position)
 
@@ -151,10 +151,10 @@ class XaEnds(NamedTuple):
     """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the prepared
     transaction. Immutable.
 
-    ``earlier`` has the filters of the slave's earlier dumps; None if they had the dump's first filter. If several of
-    these filters may have selected a prepared transaction, it is enough that one of them passes a part of the
-    transaction. An unneeded XA COMMIT is an error that the operator sees. A missing XA COMMIT leaves a transaction that
-    holds its locks forever.
+    ``earlier`` has the filters of the slave's earlier dumps. None: the earlier dumps had the filter with which this
+    dump began. If several of these filters may have selected a prepared transaction, it is enough that one of them
+    passes a part of the transaction. An unneeded XA COMMIT is an error that the operator sees. A missing XA COMMIT
+    leaves a transaction that holds its locks forever.
     """
 
     earlier: Earlier | None
@@ -165,8 +165,8 @@ class XaEnds(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """A hashable value that is equal for objects that decide alike about XA COMMIT and XA ROLLBACK in the rest of
-        the binlog. Dumps that differ in it cannot share messages.
+        """A hashable value that is equal for two objects that decide alike about each XA COMMIT and XA ROLLBACK in the
+        rest of the binlog. Two dumps can share messages only if their values are equal.
         """
         return self.earlier, self.older, frozenset(self.is_sent.items())
 
@@ -224,7 +224,8 @@ class XaEnds(NamedTuple):
 
         ``holds`` is the number that stands for all tables and statements of the XA transaction, and ``flags`` are the
         decisions of the filter in force about such numbers. The slave already has the transactions before number
-        ``first``, and those with SKIP in ``txn_subject``. The filters of earlier dumps decide about them.
+        ``first``, and those with SKIP in ``txn_subject``. For these transactions, the filters of the slave's earlier
+        dumps decide, if such a filter selected them.
         """
         txn = segment.transaction_of(event)
         had, earlier = txn < first or txn_subject[txn] == R.SKIP, self.earlier

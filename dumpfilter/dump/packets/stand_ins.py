@@ -114,8 +114,8 @@ def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
 
 
 class GtidSynthesis:
-    """A synthesizer of Gtid events for transactions without changes. The events have the form of the server version
-    that ``fd``, a format description event, names.
+    """A maker of Gtid events for stand-ins (empty transactions in place of dropped ones) whose original Gtid event is
+    not in the file. The events have the form of the server version that ``fd``, a format description event, names.
     """
 
     def __init__(self, fd: FormatDescription) -> None:
@@ -130,10 +130,11 @@ class GtidSynthesis:
         self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
     ) -> tuple[bytes | memoryview, int | Integers]:
         """Return the bytes of ``count`` Gtid events with the GTID source ``key`` (a server UUID, with a tag or none)
-        and the transaction numbers from ``first`` on. Also return the length of each event.
+        and the transaction numbers from ``first`` on. Also return the length of each event: one number, or an array if
+        the lengths differ.
 
-        The length is an array if the events differ in length. ``sequence`` is the ``sequence_number`` of the first
-        event. All events have the same ``time`` (Unix seconds) and ``end_log_pos``.
+        ``sequence`` is the ``sequence_number`` of the first event. All events have the same ``time`` (Unix seconds) and
+        ``end_log_pos``.
         """
         uuid, tag = key
         assert isinstance(uuid, bytes)
@@ -447,7 +448,9 @@ def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropp
 
 
 def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
-    """Return the domain id and the server id of each row of ``dropped``, of shape (n, 2), for MariaDB."""
+    """Return the MariaDB domain id and server id of each row of ``dropped`` (dropped transactions), as an array of
+    shape (n, 2). ``key_of`` turns the index of a GTID source into both ids.
+    """
     sources, of_source = np.unique(dropped.source, return_inverse=True)
     return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
 
@@ -596,7 +599,8 @@ class StandInSizes:
     transaction if the transaction were dropped.
 
     The segments (parts of binlog files) must be given in the order of the binlog, because a transaction can begin in an
-    earlier segment. ``sources`` numbers the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+    earlier segment. ``sources`` is the register that gives each GTID source (server UUID, or MariaDB's domain and
+    server id) its index in the segments' arrays.
     """
 
     def __init__(self, sources: SourceNumbers) -> None:
@@ -606,8 +610,11 @@ class StandInSizes:
         self._stretches = Stretches()
 
     def of(self, segment: Segment) -> Integers:
-        """Return the size of the stand-in (empty transaction) for each transaction of the next segment, bytes, int64.
-        0 means that the transaction has no GTID and needs none.
+        """Return for each transaction of ``segment`` the size of its stand-in in bytes, as an array of int64. A
+        stand-in is the empty transaction that a real replica would get if the master dropped the transaction.
+
+        0 means that the transaction has no GTID and needs no stand-in. ``segment`` must be the next part of the binlog
+        after that of the last call.
         """
         if segment.format_description.family == "mariadb":
             self._stretches = self._stretches.plus(self._stretches_of(segment))

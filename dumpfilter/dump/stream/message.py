@@ -130,7 +130,9 @@ class Kept(NamedTuple):
     crc32: int = 0
 
     def add(self, events: bytes | memoryview) -> Kept:
-        """Return the size and CRC32 after further events of the incomplete transaction have arrived."""
+        """Return a new :class:`Kept` that includes ``events``, the next events of the incomplete transaction that the
+        slave has received. The object itself stays unchanged.
+        """
         return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
 
 
@@ -261,8 +263,8 @@ class Runs:
         """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` in :attr:`rows`
         are not extended.
 
-        ``source`` is the number of the GTID source (a server UUID, or MariaDB's domain and server id), and ``number``
-        the transaction number.
+        ``source`` is the index that stands for the GTID source (a server UUID, or MariaDB's domain and server id), and
+        ``number`` the transaction number.
         """
         last = self.rows[-1] if len(self.rows) > since else None
         if last is not None and last[0] == source and last[2] + 1 == number:
@@ -272,7 +274,8 @@ class Runs:
 
 
 class GapList:
-    """The gaps (runs of dropped transactions) of one chunk, collected from transactions one by one.
+    """A collector of the gaps (runs of dropped transactions) of one chunk, a message of the stream to a slave. The
+    caller adds each transaction in binlog order by :meth:`drop` or :meth:`send`, and then calls :meth:`message`.
 
     For a few gaps this takes a fraction of the time of :func:`gaps_to_proto`, which encodes arrays.
     """
@@ -292,19 +295,22 @@ class GapList:
         """The number of runs of the gaps until now."""
 
     def drop(self, source: int, number: int, end: int, hits: Mapping[int, int]) -> None:
-        """Add a dropped transaction. Its GTID is the number ``source`` of a GTID source (a server UUID, or MariaDB's
-        domain and server id) with the transaction number ``number``.
+        """Add a transaction that the master drops whole, the next one of the binlog. Its GTID has the source with the
+        index ``source`` (a server UUID, or MariaDB's domain and server id) and the transaction number ``number``.
 
-        ``end`` is the binlog position after the transaction. ``hits`` has the number of rule uses of its events, by the
-        index of the kind of rule in ``SLAVE_RULE_KINDS``.
+        ``end`` is the binlog position after the transaction. ``hits`` maps the index of a kind of rule in
+        ``SLAVE_RULE_KINDS`` to the number of times that the transaction's events used such rules.
         """
         self._used.update(hits)
         self._runs.add(source, number, self._told_runs)
         self._end = end
 
     def send(self, size: int, hits: Mapping[int, int]) -> None:
-        """Add a transaction that is sent, whole or in part. ``size`` is the number of bytes that are sent. ``hits`` has
-        the number of rule uses of its dropped events, by the index of the kind of rule in ``SLAVE_RULE_KINDS``.
+        """Add a transaction that the master sends, whole or in part, the next one of the binlog. ``size`` is the number
+        of bytes that are sent, so that later gaps (runs of dropped transactions) get the right offset in the chunk.
+
+        ``hits`` is for the dropped events of a part. It maps the index of a kind of rule in ``SLAVE_RULE_KINDS`` to the
+        number of times that they used such rules.
         """
         self._close()
         self._used.update(hits)
@@ -313,8 +319,11 @@ class GapList:
         self._size += size
 
     def message(self, key_of: Callable[[int], SourceKey]) -> bytes:
-        """Return the serialized gRPC message, which is empty without gaps. ``key_of`` returns the GTID source (a server
-        UUID, or MariaDB's domain and server id) for a source's number.
+        """Return the gaps (runs of dropped transactions) of all added transactions as a serialized gRPC message. It is
+        empty bytes if there are none.
+
+        ``key_of`` turns the index of a GTID source into the source itself (a server UUID, or MariaDB's domain and
+        server id).
         """
         self._close()
         gaps, runs = self._gaps, self._runs.rows
@@ -447,8 +456,11 @@ class EventProof:
             self._finish(events[end:])
 
     def _finish(self, piece: bytes | memoryview) -> int:
-        """Take the bytes of ``piece`` that belong to the incomplete event, and return their number. Raises
-        StreamDamaged.
+        """Check the beginning of ``piece``, the next bytes of the stream, which belongs to an event that an earlier
+        piece began. Return the number of bytes that belong to this event.
+
+        If the event does not end in ``piece``, the number is the whole length of ``piece``. Raises StreamDamaged for an
+        impossible length or a wrong checksum.
         """
         at = 0
         if not self._left:
