@@ -45,16 +45,17 @@ _KEPT = 8
 
 @dataclass(frozen=True, kw_only=True)
 class CountRanges(ReadRanges):
-    """A picklable task that counts the bytes and events of each transaction in some ranges, under all filters. A range
-    is a part of a binlog file with complete transactions.
+    """A picklable task for threads or Spark, which counts the bytes and events of each transaction under all filters.
+
+    The task reads some ranges. A range is a part of a binlog file with complete transactions.
     """
 
     options: ReadOptions
     filters: tuple[GivenFilter, ...]
 
     def __call__(self, ranges: Iterable[Range]) -> TransactionTraffic:
-        """Read consecutive ranges (parts of binlog files), and return the bytes and events of their transactions under
-        each filter. Raises BinlogError with file and position.
+        """Read consecutive ranges (parts of binlog files), and return the bytes and events of each of their
+        transactions that each filter passes. Raises BinlogError with file and position.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         parts = []
@@ -85,8 +86,8 @@ def read_traffic(
     """Count the bytes and events of each transaction of a binlog set that each filter passes.
 
     ``source`` names a binlog set or several files. ``run`` is the engine's function that calls the tasks, in threads or
-    on Spark. A filter has the same index in ``filters`` and in the result. Raises BinlogError with file and position
-    for a damaged binlog.
+    on Spark. ``options`` say how the files are read; None: the defaults. A filter has the same index in ``filters`` and
+    in the result. Raises BinlogError with file and position for a damaged binlog.
     """
     options = options or ReadOptions()
     indexed = index_set(source, run, options)
@@ -121,10 +122,10 @@ def read_traffic(
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
     """Return the commit times of all transactions (Unix microseconds, never decreasing), and the kind of clock from
-    which they come.
+    which they come, such as the headers of events.
 
-    If any commit time is known only to the second, all are treated so, and the transactions of a second are spread
-    evenly over it.
+    If any commit time is known only to the second, all times are reduced to seconds. The transactions of a second are
+    then spread evenly over it.
     """
     time = traffic.time.copy()
     known = np.flatnonzero(time)

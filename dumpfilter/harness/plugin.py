@@ -136,8 +136,8 @@ MOST_SHARED = 3
 
 
 class Pool:
-    """The running topologies that tests share, of a limited number. A full pool stops the topology that has been unused
-    for the longest time.
+    """The running topologies that tests share. Their number is limited, and a full pool stops the topology that has
+    been unused for the longest time.
     """
 
     def __init__(self, most: int = MOST_SHARED) -> None:
@@ -148,9 +148,9 @@ class Pool:
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
         """Return a running instance of ``topology`` for the test with the id ``test``.
 
-        An instance in the pool is reset before it is returned. Without one, ``start`` is called, which starts and
-        returns a new instance. An instance that cannot be reset is replaced, with a warning that names the last test
-        that used it.
+        An instance in the pool is reset to its first state before it is returned. If the pool has none, ``start`` is
+        called, which starts and returns a new instance. An instance that cannot be reset is replaced, with a warning
+        that names the last test that used it.
         """
         running, before = self._running.pop(topology, (None, ""))
         if running is not None:
@@ -199,7 +199,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _tell_of_compilation(config: pytest.Config) -> None:
-    """Print on the terminal that the first topology waits for the compilation of the kernels (compiled functions).
+    """Print on the terminal that the start of the first topology waits for the compilation of the kernels (compiled
+    functions).
 
     Without this function pytest would capture the text, and show it only after a failure.
     """
@@ -312,9 +313,10 @@ def topology_session(request: pytest.FixtureRequest, _topology_pool: Pool) -> It
 
 @contextlib.contextmanager
 def _told_briefly() -> Iterator[None]:
-    """Report a DumpfilterError in the ``with`` block as a failure of the test, with the error's type and text.
+    """Report a DumpfilterError in the ``with`` block as a failure of the test, with the error's type and text, but
+    without a traceback.
 
-    The report has no traceback, because one through dumpfilter's code would not help the author of the test.
+    A traceback through dumpfilter's code would not help the author of the test.
     """
     try:
         yield
@@ -323,10 +325,10 @@ def _told_briefly() -> Iterator[None]:
 
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
-    """Return the arguments of a test's marker ``@pytest.mark.topology``. Without the marker, the result names the
-    default topology of pytest's configuration.
+    """Return the arguments of a test's marker ``@pytest.mark.topology``, which says what topology to start. Without the
+    marker, the result names the default topology of pytest's configuration.
 
-    Raises OptionError if there is neither, and for a marker with wrong arguments.
+    Raises OptionError for a test without marker and default, and for a marker with wrong arguments.
     """
     mark = request.node.get_closest_marker(MARK)
     default = request.config.getini("topology")
@@ -406,9 +408,9 @@ _LONGEST_NAME = 120
 def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
     """Write files that show the state of a running topology for a failed test. Return a summary for the test's report.
 
-    They are the status, the report, the history of links (network connections), logs, relay logs and binlogs. They are
-    in a new directory below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test
-    from an earlier run is replaced. The summary names each file that cannot be written.
+    The files are the status, the report, the history of links (network connections), logs, relay logs and binlogs. They
+    are in a new directory below ``parent``, whose name is made from ``test``, the test's id. The directory of the same
+    test from an earlier run is replaced. The summary names each file that cannot be written.
     """
     directory = _new_directory(parent, test)
     told: list[str] = []
@@ -454,8 +456,8 @@ def _new_directory(parent: Path, test: str) -> Path:
 
 
 def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
-    """Write the topology's status to ``status.json`` in ``directory``, and yield the lines of the status for the
-    summary.
+    """Write the topology's status to ``status.json`` in ``directory``, and yield the lines of text about it for the
+    test's report.
 
     The lines are the tables that ``dumpfilter topology status`` prints, the problems, and the last log lines of each
     failed node.

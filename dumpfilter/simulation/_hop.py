@@ -82,12 +82,12 @@ def time_of(size, numerator, denominator, limit):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Compute the time at which a sender finds each transaction in its binlog, and write it into ``found``.
+    """Compute the time at which a sender finds each transaction in its binlog, and write it into the array ``found``.
 
-    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. A look finds all
-    transactions that have arrived by then. After a look that found transactions, the sender looks again ``again``
-    later. If that look finds none, the sender finds the next transaction on arrival, but at least ``tick`` after the
-    last successful look. All times are nanoseconds.
+    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender looks into its
+    binlog from time to time, and finds all transactions that have arrived. After a look that found some, it looks again
+    ``again`` later. If that look finds none, the sender finds the next transaction on arrival, but at least ``tick``
+    after the last successful look. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -131,13 +131,14 @@ def cross(
     sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one row for each
     outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
 
-    The results are written into ``departed`` and ``received``, which have one entry more than there are transactions.
-    Transaction ``i`` left the sender at ``departed[i + 1]``, and was received at ``received[i + 1]``.
+    The results are written into the arrays ``departed`` and ``received``, which have one entry more than there are
+    transactions. Transaction ``i`` left the sender at ``departed[i + 1]``, and was received at ``received[i + 1]``.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
 
-    The processor cannot predict whether a transaction begins a message. So nothing branches on it, except for links
-    with outages or jitter: ``new`` is 1 or 0, and the mask ``k`` has all its bits or none.
+    The processor cannot predict whether a transaction begins a message. Therefore the loop has no branch for this
+    decision, except for links with outages or jitter. Instead, ``new`` is 1 if the transaction begins a message, else
+    0, and the mask ``k`` has all its bits or none.
     """
     if hop.jitter or len(downs):
         return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, False)
@@ -248,10 +249,10 @@ def pieces(size, message):
 @inner
 def _whole_until(size, start, stop, message, hop, limit):
     """Return how many bytes of one large transaction left the sender in complete messages between the times ``start``
-    and ``stop``.
+    and ``stop``, nanoseconds. After an outage the sender does not send these bytes again.
 
-    After an outage the sender does not send these bytes again. ``size`` is the rest of the transaction and ``message``
-    the message size, bytes. ``limit`` is that of :func:`time_of`.
+    ``size`` is the number of bytes of the transaction that remain to be sent, and ``message`` the message size, bytes.
+    ``hop`` has the link's properties. ``limit`` is the size in bytes up to which :func:`time_of` computes with floats.
     """
     needed = time_of(
         size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator, limit

@@ -2,15 +2,15 @@
 lag and byte counts.
 
 A *hop* is a network link that keeps transactions in order, or the applier of a node. A *route* has the hops from an
-origin to a node. Both are plain values without names, so that nodes with equal routes are computed once.
+origin to a node. Hops and routes are plain values without names, so that nodes with equal routes are computed once.
 
 A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). It arrived at the sender at ``a``,
 the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a whole
 nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into ranges.
 Times on a route are whole nanoseconds.
 
-A simulation computes the arrivals at a node, a :class:`Flow` for each route. An experiment measures them. Both take the
-figures from here.
+A simulation computes the arrivals at a node, a :class:`Flow` for each route. An experiment measures the
+arrivals. This module derives the figures for simulations and experiments.
 """
 
 from __future__ import annotations
@@ -86,9 +86,11 @@ class Form(enum.StrEnum):
 
 
 class Hop(NamedTuple):
-    """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
+    """One link on the path from a binlog's writer to a node, as simulated in one run, together with the sender's
+    filter.
 
-    The applier of a node is simulated as a link without delay. Times are nanoseconds.
+    The applier of a node (its threads that apply transactions) is simulated as a link without delay. Times are
+    nanoseconds.
     """
 
     rate: int | None = None
@@ -189,10 +191,10 @@ def cross(
 
 
 def room_of(sizes: Ints, ahead: int) -> Ints:
-    """Return when a connection's send buffers of ``ahead`` bytes have room for each transaction: the number of
-    transactions that must have left before. 0: there is room from the start.
+    """Return for each transaction how many transactions must have left a connection's send buffers before the buffers
+    have room for it. 0: there is room from the start.
 
-    ``sizes`` has the transactions' bytes. With ``ahead`` 0 the buffers have no limit.
+    ``sizes`` has the transactions' bytes. ``ahead`` is the capacity of the buffers, bytes; 0: no limit.
 
     >>> room_of(np.array([3, 3, 3, 3]), 5).tolist()
     [0, 0, 1, 2]
@@ -301,10 +303,11 @@ class Router:
         self._hop = functools.cache(self._make_hop)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return the links over which ``node`` gets its transactions, with their properties in one run.
+        """Return the routes (sequences of links) over which ``node`` gets its transactions, with their properties in
+        one run.
 
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
-        parameters of the run.
+        parameters of the run, such as a changed rate.
         """
         # Without filters a node applies everything.
         numbers = {} if setting.variant is Variant.NONE else self._numbers
@@ -376,10 +379,11 @@ def told_rate(shape: LinkShape) -> float:
 
 
 def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
-    """Yield the outages of a link in ascending order. Outages that overlap or touch one another are merged.
+    """Yield the outages of a link in ascending order, for the simulation. Outages that overlap or touch one another are
+    merged.
 
     ``shape`` has the scheduled outages. ``retries`` has the reader's waits between attempts to connect, which determine
-    when the dump resumes.
+    when the dump resumes after an outage.
     """
     merged: list[Outage] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):
@@ -403,9 +407,8 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def scaled(load: float) -> Fraction:
-    """Return the load factor as an exact fraction. The simulation divides the times between commits by this factor.
-
-    All engines (threads or Spark) then compute equal times.
+    """Return the load factor ``load`` as an exact fraction. The simulation divides the times between commits by this
+    factor. With an exact fraction all engines (threads or Spark) compute equal times.
 
     >>> scaled(1.5), scaled(0.1)
     (Fraction(3, 2), Fraction(1, 10))
@@ -490,11 +493,12 @@ class Content(NamedTuple):
 
 
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
-    """Return the transactions that cross a link, with the bytes of each in the link's encoding (``form``).
+    """Return the transactions that cross a link, with the bytes of each in the link's encoding (``form``), such as gRPC
+    chunks or MySQL packets.
 
-    Encodings are, for example, gRPC chunks and MySQL packets. ``number`` is the index of the filter on the link (None:
-    no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only for
-    empty transactions that replace dropped ones. None means that the sender finds all transactions together.
+    ``traffic`` has the transactions of the sender's binlog, and ``number`` is the index of the filter on the link
+    (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only
+    for empty transactions that replace dropped ones. None means that the sender finds all transactions together.
     """
     sent = traffic.sent(number)
     if form is Form.EVENTS:
@@ -509,8 +513,9 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
     """Return the sent transactions together with the stand-ins, which are empty transactions in place of dropped ones.
     A real replica (MySQL or MariaDB server) gets them, so that it has the GTIDs of dropped transactions.
 
-    ``seen`` has the time at which the sender sees each transaction. MariaDB needs one stand-in for consecutive dropped
-    transactions that are seen together.
+    ``traffic`` has all transactions of the sender's binlog, and ``sent`` those that the filter passes. ``seen`` has the
+    time at which the sender finds each transaction. MariaDB needs one stand-in for consecutive dropped transactions
+    that are found together.
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -534,8 +539,8 @@ _KEPT = 4
 
 
 class Polls(NamedTuple):
-    """The polls of a sender: its looks for new transactions in its binlog. Poll 0 stands for the time before the
-    first.
+    """The polls of a sender, which are its looks for new transactions in its binlog: their times, and the poll that
+    finds each transaction. Poll 0 stands for the time before the first poll.
     """
 
     number: Ints
@@ -545,15 +550,17 @@ class Polls(NamedTuple):
 
     @classmethod
     def of(cls, seen: Ints) -> Polls:
-        """Return the polls (looks for new transactions) of a sender that finds the transactions of its binlog at the
-        times ``seen``, nanoseconds, ascending. One poll finds all transactions with equal times.
+        """Return the polls (looks for new transactions in a binlog) of a sender.
+
+        ``seen`` has the time at which the sender finds each transaction of its binlog, nanoseconds, ascending. One poll
+        finds all transactions with equal times.
         """
         is_first = np.diff(seen, prepend=-1) > 0
         return cls(np.cumsum(is_first), np.append(-1, seen[is_first]))
 
     def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
-        """Return for each poll (look for new transactions) whether it finds only transactions that the filter drops.
-        ``transaction`` has the indexes of the transactions that are sent.
+        """Return an array that tells for each poll (look for new transactions) whether it finds only transactions that
+        the filter drops. ``transaction`` has the indexes, in the binlog set, of the transactions that are sent.
         """
         found = np.ones(len(self.time), np.bool_)
         found[0] = False
@@ -564,9 +571,9 @@ class Polls(NamedTuple):
 def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> Dropped:
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
-    ``transaction`` has the indexes of the sent transactions, and ``polls`` the sender's looks for new ones. After a
-    poll that finds only transactions to drop, the sender sends a message of ``empty_chunk`` bytes without events. With
-    ``polls`` None, it sends no such messages.
+    ``transaction`` has the indexes, in the binlog set, of the sent transactions, and ``polls`` the sender's looks for
+    new ones. After a poll that finds only transactions to drop, the sender sends a message of ``empty_chunk`` bytes
+    without events. With ``polls`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if polls is None:
@@ -584,11 +591,12 @@ def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> 
 
 
 def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
-    """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
+    """Return the time at which the reader of a link learns of each transaction of a binlog set, sent or dropped,
+    nanoseconds.
 
-    ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
-    ``hop``. ``polls`` are the sender's looks for new transactions. After a poll that finds nothing to send, a message
-    of ``empty_chunk`` bytes reports the dropped transactions.
+    ``transaction`` has the indexes, in the binlog set, of the sent transactions, and ``crossed`` the times at which
+    they crossed the link ``hop``. ``polls`` are the sender's looks for new transactions. After a poll that finds
+    nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
     """
     is_empty = polls.empty(transaction)[polls.number] & (np.diff(polls.number, prepend=0) > 0)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -691,8 +699,10 @@ class Schedule:
         """Return the transactions that cross a link in the encoding ``form``, with the times at which the sender has
         them.
 
-        ``number`` is the index of the link's filter in the plan (None: no filter). ``way`` has the links from the
-        binlog's writer to the link's sender. The other parameters are those of :class:`Hop`.
+        ``way`` has the links from the binlog's writer to the link's sender. After the sender found transactions, it
+        does not look for new ones for ``tick`` nanoseconds. ``number`` is the index of the link's filter in the plan
+        (None: no filter). ``ahead`` is the capacity of the connection's send buffers, bytes (0: no limit). ``idle`` has
+        the intervals in which the sender had no reader.
         """
         together = seen = self._seen(way, tick)
         for down in idle:
@@ -707,8 +717,10 @@ class Schedule:
         return Departing(found, self.committed[sent], ready, seen[sent], room_of(found.bytes, ahead), dropped)
 
     def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
-        """Return the time at which the sender at the end of the links ``way`` finds each transaction in its binlog,
-        nanoseconds. After the sender found some, it does not look for ``tick`` nanoseconds.
+        """Return the time at which a sender finds each transaction in its binlog, nanoseconds.
+
+        ``way`` has the links from the binlog's writer to the sender. After the sender found transactions, it does not
+        look for new ones for ``tick`` nanoseconds. 0: it finds each transaction on arrival.
         """
         return looks(self.reached(way), tick, AGAIN) if tick else self.reached(way)
 
@@ -876,10 +888,10 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
 
 
 def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
-    """Return the figures of a link that several channels of a node share as their last link.
+    """Return the figures (bytes, messages, outages) of a link over which one or more channels of a node read.
 
-    ``numbers`` has the indexes of these channels in the node's ``channels``. ``flows`` has the transactions of each of
-    them, in the same order.
+    ``group`` has the node and those with equal figures. ``numbers`` has the indexes of the link's channels in the
+    node's ``channels``. ``flows`` has the received transactions of each of these channels, in the same order.
     """
     leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
     return LinkFigures(
@@ -915,8 +927,8 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
 
     ``flows`` has the arrivals over each path from an origin (a node that writes binlogs). If several paths bring one
-    origin's transactions, a transaction's first arrival counts. The times do not include the part of the last link's
-    delay that ``group.delay`` holds.
+    origin's transactions, a transaction's first arrival counts. The delay ``group.delay``, which the routes of the
+    group do not contain, is not in the times.
     """
     if len(flows) == 1:
         return flows[0].arrived
@@ -936,11 +948,11 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 
 
 def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
-    """Return the data of the plots: bytes on each link, and the greatest lag of each node, in each interval of
-    ``window``.
+    """Return the data of the plots: for each interval of ``window`` the bytes on each link, and the greatest lag of
+    each node.
 
-    ``nodes`` has pairs of a group of equal nodes and the arrivals over each path to them. The first node of a group
-    stands for all.
+    ``nodes`` has pairs of a group of equal nodes and the arrivals over each path to them. The plots show only the first
+    node of each group.
     """
     found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
     for group, flows in nodes:
@@ -969,8 +981,8 @@ def run_of(
     """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
     nodes with the greatest lag.
 
-    ``outcomes`` has the figures of each group, in the same order. ``flows_of`` returns the arrivals at a group.
-    ``fields`` are further fields of the :class:`Run`.
+    ``outcomes`` has the figures of each group, in the same order. ``flows_of`` is called with a group, and returns the
+    arrivals over each path to its nodes. ``fields`` are further fields of the :class:`Run`, such as ``method``.
     """
     duration = max(outcome.duration for outcome in outcomes)
     worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))

@@ -35,8 +35,8 @@ class Window:
 
 
 def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
-    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares`` (0 to 100,
-    ascending).
+    """Return percentiles of the numbers ``lags`` by the nearest-rank method. ``shares`` has the wanted percentages (0
+    to 100, ascending), and the result one number for each.
 
     >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
     [2, 4]
@@ -52,11 +52,12 @@ def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
 
 
 def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
-    """Compute statistics of the lag of transactions from their times of commit and receipt, both in the order of
-    receipt.
+    """Compute statistics of the lag of transactions from their times of commit and receipt, microseconds. Both arrays
+    are in the order of receipt.
 
-    Return one result for each of ``delays`` (microseconds), with this delay added to all times of receipt. ``limit``
-    is a lag in microseconds. The result includes the time during which the lag is above this limit.
+    ``delays`` are further delays of all receipts, microseconds. Return the statistics for each of them, as if
+    everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
+    which the lag is above this limit.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
@@ -77,18 +78,18 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
 
 
 def _above(lags: Ints, limit: int) -> int:
-    """Return the sum, over the lags above ``limit``, of their excess over ``limit``. The time that a node's lag is
-    above the limit is a difference of such sums.
+    """Return by how much the lags exceed ``limit``, added up over the lags above ``limit``, microseconds. The time
+    during which a node's lag is above the limit is a difference of two such sums.
     """
     return int((lags[lags > limit] - limit).sum())
 
 
 def _oldest_missing(committed: Ints) -> Ints:
-    """Return for each transaction, in the order of receipt, the commit time of the oldest transaction that is missing
-    before this one arrives. The age of this transaction is the node's lag.
+    """Return for each transaction the commit time of the oldest transaction that is missing just before the transaction
+    arrives. The age of that oldest one is then the node's lag.
 
-    ``committed`` has the commit times in the order of receipt, which differs from the order of commits if a node has
-    several sources.
+    ``committed`` has the commit times in the order of receipt, as has the result. This order differs from the order of
+    commits if a node has several sources.
     """
     if (committed[1:] >= committed[:-1]).all():
         return committed
@@ -154,13 +155,13 @@ def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
 
 
 def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
-    """Return the time from the end of an outage until the node has caught up, microseconds. ``start`` and ``end`` are
-    the outage's times.
+    """Return the time from the end of an outage until the node has caught up, microseconds; 0 if nothing arrives after
+    the outage. ``start`` and ``end`` are the outage's times.
 
     ``committed`` and ``received`` have the times of the same transactions, in the order of receipt. A node has caught
     up when a transaction arrives whose lag is no greater than the usual lag before the outage. The usual lag is the
     99th percentile of the transactions received before the outage, but at least 100 ms. A node that has received
-    everything has also caught up. Return 0 if nothing arrives after the outage.
+    everything has also caught up.
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))

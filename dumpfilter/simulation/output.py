@@ -89,7 +89,9 @@ FORMS: Mapping[str, ParquetTable] = {
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return the results of a simulation or experiment as Arrow tables, by the name of the Parquet file."""
+    """Return the results of a simulation or experiment as Arrow tables. A key of the dictionary is the name of the
+    Parquet file to which a table is written.
+    """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
     for number, run in enumerate(results.runs, 1):
         setting = _setting(number, run)
@@ -109,8 +111,8 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 def _setting(number: int, run: Run) -> dict[str, Any]:
-    """Return the values that identify a run, by the names of the columns :data:`_SETTING`. ``number`` is the run's
-    number, from 1.
+    """Return the values that identify a run in a row of a Parquet table, such as the variant and the load, by the names
+    of their columns. ``number`` is the run's index among all runs, from 1.
     """
     setting = run.setting
     sweep = (setting.rate, setting.delay, setting.link)
@@ -121,10 +123,11 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
 def _series(
     setting: dict[str, Any], series: Series, key: str, columns: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row of a Parquet table for each interval of each link or node of a run.
+    """Yield rows of a Parquet table about a run: one row for each interval of time of each link or node.
 
-    ``setting`` has the columns that identify the run. ``key`` is the name of the column for the link's or node's name.
-    ``columns`` are the names of both the figures in ``series`` and their columns.
+    ``setting`` has the values, by column, that identify the run in each row. ``key`` is the name of the column for the
+    link's or node's name. ``columns`` are the names of fields of ``series``, whose values fill the columns of these
+    names.
     """
     found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
     for name in found[0]:
@@ -207,8 +210,8 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _row(node: NodeFigures, run: Run) -> tuple[str, ...]:
-    """Return the cells of a node in the table of a run: name, bytes, the figures of the lag, and the catch-up time
-    after each outage.
+    """Return the cells of one row, about a node, in the table of a run on the terminal. They are name, bytes, the
+    figures of the lag, and the catch-up time after each outage.
     """
     outages = [outage for link in run.links if link.target == node.name for outage in link.outages]
     return (

@@ -86,7 +86,7 @@ def worst_nodes(runs: Sequence[Run]) -> list[str]:
 
 
 class Way(NamedTuple):
-    """One row of the summary: the bytes of all links and the lag of all nodes for one variant.
+    """One row of the page's summary, about one variant: the bytes of all links and the lag of all nodes.
 
     A variant is a way to bring the binlog to the slaves, such as filtered on the master. The lag is in microseconds.
     """
@@ -145,7 +145,9 @@ class Comparison(NamedTuple):
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Return the figures that were both measured and simulated with equal settings, as pairs of the two values."""
+    """Return the figures that were both measured and simulated with equal settings, each as a measured and a simulated
+    value. The page shows them side by side.
+    """
     simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
     found = []
     for run in results.runs:
@@ -161,11 +163,10 @@ def comparisons(results: Results) -> list[Comparison]:
 
 
 def _compared(run: Run) -> dict[tuple[str, str, int], int]:
-    """Return the figures of a run for the comparison of a measured run with a simulated one. They are bytes and
-    microseconds.
+    """Return the bytes and times of a run that are compared between a measured run and a simulated one.
 
-    A key has the figure's title, the name of the link or node, and the outage's index among the link's outages. For a
-    figure that is not about an outage, the index is 0.
+    The values are in bytes or microseconds. A key has the figure's title, the name of the link or node, and the
+    outage's index among the link's outages. For a figure that is not about an outage, the index is 0.
     """
     found = {}
     for link in run.links:
@@ -318,8 +319,8 @@ def _rate_line(width: int, values: Sequence[int]) -> Json:
 
 
 def _span(lines: Sequence[Json]) -> list[list[float]]:
-    """Return the extent of the x axis, from 0 to the end of the longest line, seconds. The chart wants a list of pairs,
-    here with one pair.
+    """Return the extent of a plot's x axis, in the form that the chart needs: a list with one pair. The pair is 0 and
+    the end of the longest of ``lines``, seconds.
     """
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
@@ -337,8 +338,8 @@ def _frontier_line(points: Sequence[tuple[int | None, NodeFigures]]) -> Json:
 
 
 def _drawn(looks: Iterable[Look]) -> list[Look]:
-    """Return the line styles for drawing. If some styles are for measured runs, the styles for simulated runs become
-    dotted, so that both differ.
+    """Return the line styles with which the lines of a plot are drawn. If some styles are for measured runs, the styles
+    for simulated runs become dotted, so that measured and simulated lines differ.
     """
     given = list(looks)
     if not any(look.is_measured for look in given):
@@ -351,18 +352,18 @@ def _line(look: Look) -> Json:
 
 
 def _limit(results: Results) -> Json:
-    """Return the horizontal line at the lag limit, as JSON for the chart."""
+    """Return the horizontal line that marks the lag limit in a plot of lags, as JSON for the chart."""
     return {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
 
 
 def _plot(
     looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
 ) -> ChoicePlot | None:
-    """Return a chart with a menu, or None if there is nothing to choose.
+    """Return a chart with a menu, or None if the menu would be empty.
 
-    ``choices`` has the data of each menu entry by its name. ``lines`` has the look (such as colour and dashes) of each
-    line, in the same order as the lines in each entry. ``looks`` is for the legend. ``x`` and ``y`` describe the axes,
-    and ``height`` is in pixels.
+    ``choices`` maps the name of each menu entry to the data of its lines. ``lines`` has the look (such as colour and
+    dashes) of each line, in the same order as the lines in each entry. ``looks`` has the line styles for the legend.
+    ``x`` and ``y`` describe the axes, and ``height`` is in pixels.
     """
     if not choices:
         return None

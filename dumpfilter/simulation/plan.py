@@ -45,7 +45,7 @@ Layers = tuple[tuple[str, ...], ...]
 class FilterKey:
     """The rules of all filters that an event passes on its way to a node, in a form that can be a dictionary key.
 
-    The traffic that equal keys pass is computed once.
+    Links with equal keys carry the same events, so the bytes that the filters pass are computed once for each key.
     """
 
     layers: Layers
@@ -233,10 +233,11 @@ def plan_topology(topology: Topology) -> Plan:
 
 
 def _tick(topology: Topology, node: Node) -> int:
-    """Return the time for which a node does not look for new transactions after it found some, nanoseconds. 0: the node
-    is a real server.
+    """Return the time for which ``node``, a master or slave of dumpfilter, does not look into its binlog after it found
+    new transactions, nanoseconds. 0: the node is a real server.
 
-    It is :data:`TICK` for a master that reads files of another process, and nearly 0 for other nodes of dumpfilter.
+    The time is :data:`TICK` for a master that reads files of another process, and nearly 0 for other nodes of
+    dumpfilter.
     """
     if not node.is_own:
         return 0
@@ -308,11 +309,12 @@ class Retries:
     def restart(
         self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None
     ) -> float:
-        """Return the time at which a slave receives events again after an outage of its link.
+        """Return the time at which a slave receives events again after an outage of its link, seconds since the start
+        of the run.
 
-        The result is in seconds since the start of the run. The slave loses its connection at ``start``, and its
-        attempts to connect fail until ``end``. ``shape`` gives the link's delay and rate. ``connected`` is the time
-        of the successful attempt; None: it is computed from the waits.
+        The slave loses its connection at ``start``, and its attempts to connect fail until ``end``. ``shape`` gives the
+        link's delay and rate. ``connected`` is the time of the successful attempt; None: it is computed from the
+        slave's waits between attempts.
         """
         if connected is None:
             at, wait = start, self.first
@@ -328,9 +330,10 @@ class Retries:
 
 
 def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the intervals in which no reader of a node is connected, as pairs of start and end, seconds.
+    """Return the intervals in which none of the slaves and replicas that read from a node is connected. An interval is
+    a pair of start and end, seconds since the start of the run.
 
-    ``links`` has each reader's link, with its outages, and the reader's waits before it reconnects.
+    ``links`` has a pair for each reader: its link to the node, with the outages, and the waits before it reconnects.
     """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
@@ -365,8 +368,8 @@ def retries_of(node: Node) -> Retries:
 
 
 def number_of(node: Node, name: str) -> float | None:
-    """Return the number that a node's command line gives for an option such as ``--connect-retry``, or None without
-    it.
+    """Return the number that a node's command line gives for the option ``name``, such as ``--connect-retry``. None if
+    the command line does not have the option.
 
     Raises OptionError for a missing value, and for one that is no number of 0 or more.
     """

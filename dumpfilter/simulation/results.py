@@ -316,8 +316,8 @@ def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
 
 
 def value_of(found: Found) -> str:
-    """Format the rate or delay that a search found. If there is none, say that no value keeps the lag within the
-    limit.
+    """Format the rate or delay that a search found as text. If the search found none, the text says that no value keeps
+    the lag within the limit.
     """
     if found.value is None:
         return f"no {found.what} is enough"

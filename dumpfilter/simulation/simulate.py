@@ -164,7 +164,8 @@ class _Simulation:
     router: Router
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
-        """Return the results of ``settings``, in order.
+        """Simulate a topology under each of ``settings`` (parameters of a run), and return the results in the same
+        order.
 
         The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Nodes
         that differ only in the delay of their last link are computed once.
@@ -180,8 +181,8 @@ class _Simulation:
         return tuple(self.run(run_with, groups))
 
     def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
-        """Return the figures of each group of equal nodes. One thread computes groups with equal traffic one after
-        another, so that the caches of arrival times are used.
+        """Return the lag and traffic of each group of equal nodes. One thread computes groups with equal traffic one
+        after another, so that the caches of arrival times are used.
         """
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
@@ -202,7 +203,9 @@ class _Simulation:
         return [travel(route, schedules[route.origin]) for route in group.routes]
 
     def search(self, search: Search) -> list[Found]:
-        """Run a search. Return the rate or delay that was found for each group of equal nodes."""
+        """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
+        Return one answer for each group of equal nodes.
+        """
         setting = search.setting
         nodes = [
             node
@@ -226,10 +229,11 @@ class _Simulation:
         ]
 
     def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
-        """Search the limiting rate or delay for one node by bisection.
+        """Search by bisection for the slowest rate, or the longest delay, of links with which the lag of ``node`` stays
+        within the limit.
 
-        Return the value (bits per second or microseconds) and the node's greatest lag with it, microseconds. Both are
-        None if no value keeps the lag within the limit.
+        Return the found rate (bits per second) or delay (microseconds), and the node's greatest lag with it,
+        microseconds. Both are None if no value keeps the lag within the limit.
         """
 
         @functools.cache
@@ -264,8 +268,10 @@ def _traffic_of(group: Group) -> str:
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
-    """Return the factor by which the commit times of an origin (a node that writes binlogs) are compressed: the load
-    times the replay's speed. None: all commits at once.
+    """Return the factor by which the simulation compresses the commit times of an origin (a node that writes binlogs).
+
+    The factor is ``load`` times ``speed``, the speed of the replay of a recording. With ``speed`` None the result is
+    None, for all commits at once.
     """
     return None if speed is None else scaled(load) * scaled(speed)
 

@@ -109,7 +109,9 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- start
 
     def start(self) -> None:
-        """Start all nodes, each after the nodes from which it replicates. Raises StartFailed."""
+        """Start all nodes of the topology, each after the nodes from which it replicates, and wait until they are
+        ready. Raises StartFailed.
+        """
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
             try:
@@ -388,7 +390,9 @@ class Testbed(AbstractContextManager["Testbed"]):
             steps.callback(self._watching.close)
 
     def _at_once(self, call: Callable[[TestbedNode], _Result]) -> list[_Result]:
-        """Call a method of each node, each in its own thread, and return the results."""
+        """Call ``call`` for each node of the topology, each call in its own thread. Return the results in the nodes'
+        order.
+        """
         with ThreadPoolExecutor(len(self.nodes) or 1) as pool:
             return list(pool.map(call, self.nodes.values()))
 

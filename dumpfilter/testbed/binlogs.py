@@ -66,8 +66,8 @@ class WatchedSet:
         return found
 
     def note(self) -> Files:
-        """Record where the node's binlog ends at this moment, so that lags can be computed later. Return the paths and
-        sizes (bytes) of all its files.
+        """Record the present time and the end of the node's binlog, from which lags are computed later. Return the
+        paths and sizes (bytes) of all binlog files.
         """
         files = self.files()
         if files:
@@ -75,8 +75,8 @@ class WatchedSet:
         return files
 
     def note_end(self, end: Place, now: float) -> None:
-        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``). An end that
-        does not advance is ignored.
+        """Record that the node's binlog had the end ``end`` at the time ``now`` (of ``time.monotonic``). Lags are
+        computed from these records. An end that is not beyond the last recorded one is ignored.
         """
         with self._lock:
             if self._keys and end.key <= self._keys[-1]:
@@ -119,8 +119,8 @@ def end_of(files: Files) -> Place:
 
 
 def bytes_after(files: Files, place: Place) -> int:
-    """Return the number of bytes of a binlog after the position ``place``. ``files`` has the paths and sizes (bytes) of
-    the binlog's files.
+    """Return the number of bytes of a binlog after the position ``place``. ``files`` has pairs of the path and the size
+    (bytes) of each binlog file.
 
     >>> bytes_after([(Path("b.1"), 100), (Path("b.2"), 50)], Place("b.1", 90))
     60
@@ -133,13 +133,13 @@ def bytes_after(files: Files, place: Place) -> int:
 def applied_place(
     files: Files, told: Place, gtids: str, known: tuple[str, Place] | None = None
 ) -> Place | None:
-    """Return the position of the first transaction that a channel has not applied, or the binlog's end if there is
-    none.
+    """Return the position of the first transaction in a binlog that a replication channel has not applied, or the
+    binlog's end if all are applied.
 
-    ``files`` are the binlog files of the channel's origin (the node that wrote the binlog). ``told`` is the position
-    that the replica reports, and ``gtids`` are the GTIDs that the channel has applied. ``known`` has the GTIDs and the
-    result of an earlier call, where the search can begin. The result is None if the binlog cannot be read, or does not
-    have the file of ``told``.
+    ``files`` has the paths and sizes of the binlog files of the node that wrote the binlog. ``told`` is the position
+    that the replica reports, and ``gtids`` are the GTIDs that the channel has applied. ``known`` is a pair of these
+    GTIDs and the result in an earlier call, from which the search can continue. The result is None if the binlog cannot
+    be read, or does not have the file of ``told``.
 
     The position that a replica reports can lie far before the position that the replica has reached. MariaDB goes back
     to the beginning of a file when its threads start again by GTID, and stays there while the next transaction is

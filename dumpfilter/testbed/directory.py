@@ -66,8 +66,8 @@ def is_alive(pid: int, started: int) -> bool:
 
 
 def kept_directory() -> Path:
-    """Create and return a temporary directory that stays. Later topologies remove other temporary directories that were
-    left behind.
+    """Create and return a temporary directory for a topology whose files stay after its end. Its name differs from
+    those of the temporary directories that a later topology removes.
     """
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
@@ -87,11 +87,13 @@ class State:
         replace(directory / STATE, json.dumps(content).encode(), synced=False)
 
     def close(self) -> None:
-        """Release the lock of the directory, so that another topology can use it."""
+        """Release the lock of the topology's directory, so that another topology can use the directory."""
         self._lock.release()
 
     def remove_files(self) -> None:
-        """Remove the directory if it was made for the topology, and otherwise its files but the logs and the report."""
+        """Remove the directory of a topology at its end, if the directory was made for the topology. In a directory
+        that existed before, only the topology's files are removed, except the logs and the report.
+        """
         if self._is_made:
             shutil.rmtree(self.directory, ignore_errors=True)
         else:
@@ -131,7 +133,7 @@ class Owner(NamedTuple):
 
 
 def owner_of(directory: Path) -> Owner | None:
-    """Return the process that runs the topology of a directory, or None if there is none."""
+    """Return the process that runs the topology of a directory. None if no topology runs there."""
     try:
         content = json.loads((directory / STATE).read_text())
         owner = Owner(content["pid"], content["is_command"])
@@ -298,9 +300,10 @@ class Control:
         self.directory = directory
 
     def down(self) -> None:
-        """End the topology, and return when its process has ended. Remove what a killed process has left.
+        """End the topology that runs in the client's directory, and return when its process has ended. Remove the files
+        that a killed process has left.
 
-        Raises NotUp if the directory has no topology that a command runs, and no files of a killed one.
+        Raises NotUp if the directory has neither a topology that a command runs nor files of a killed process.
         """
         owner = owner_of(self.directory)
         if owner is not None and not owner.is_command:
@@ -312,8 +315,8 @@ class Control:
             remove_directory(self.directory)
 
     def _ends_in_order(self, pid: int) -> bool:
-        """End the process ``pid``, which runs the topology. Return False if the process has ended before, or had to be
-        killed.
+        """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal. Return
+        False if it had ended before, or had to be killed.
         """
         is_starting = not (self.directory / SOCKET).exists()
         try:
@@ -349,10 +352,12 @@ class Control:
         )
 
     def ask(self, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any) -> Any:
-        """Call a method of the topology, or of the node or link that is named, and return the method's result.
+        """Call a method of the running topology, or of its node ``node`` or link ``link``, and return the method's
+        result.
 
-        ``verb`` is the name of the method, or of a property. A status is returned as a dictionary. Raises NotUp if no
-        topology runs in the directory, and ControlFailed for an error of the topology.
+        ``verb`` is the name of the method, or of a property, and ``arguments`` are the method's arguments. A status is
+        returned as a dictionary. Raises NotUp if no topology runs in the directory, and ControlFailed for an error of
+        the topology.
         """
         request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

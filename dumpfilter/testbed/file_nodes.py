@@ -48,11 +48,12 @@ class Timetable:
 
 
 def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None) -> list[Timetable]:
-    """Return the time at which each transaction of a binlog set is due in a replay, file by file.
+    """Return the timetable of each file of the binlog set ``source`` for a replay: the time at which each transaction
+    is due.
 
-    With ``rate`` the set grows by so many bits a second. Otherwise a recording is replayed at ``speed`` times its
-    original pace. Its times are the commit times in MySQL's GTID events. Other binlogs only have the seconds of the
-    events' headers. The transactions of one second are then spread evenly over the second.
+    With ``rate`` the set grows by that many bits per second. Otherwise a recording is replayed at ``speed`` times its
+    original pace, given by the commit times in MySQL's GTID events. Other binlogs have only the seconds in the events'
+    headers. The transactions of one second are then spread evenly over the second.
     """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
@@ -101,7 +102,8 @@ class Replay:
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
     def start(self, *, is_paused: bool = False) -> None:
-        """Start the thread that writes. The first file and the index exist when the method returns.
+        """Start the thread that replays a binlog set: it writes the set's files, each transaction when it is due. The
+        first file and the index exist when the method returns.
 
         With ``is_paused`` the first transaction is written only after :meth:`resume`. Raises the error that ended the
         replay.
@@ -115,8 +117,8 @@ class Replay:
             raise self.error
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until all transactions are written. Return False if that takes longer than ``timeout`` seconds, and if
-        the replay was closed before.
+        """Wait until all transactions of the replayed binlog set are written, and return True. Return False if that
+        takes longer than ``timeout`` seconds, and if the replay was closed before.
 
         Raises the error that ended the replay.
         """
@@ -126,7 +128,8 @@ class Replay:
         return self.is_done
 
     def pause(self) -> None:
-        """Write no further transaction until :meth:`resume`. The call does not wait for the one that is being written.
+        """Pause the replay of a binlog set: write no further transaction until :meth:`resume`. The call does not wait
+        for a transaction that is being written.
 
         The times of the later transactions move by the length of the pause.
         """
@@ -134,7 +137,9 @@ class Replay:
             self._paused_at = time.monotonic()
 
     def resume(self) -> None:
-        """Write further transactions after a :meth:`pause`. Without a pause nothing changes."""
+        """End a :meth:`pause` of the replay of a binlog set, so that further transactions are written. Without a pause
+        nothing changes.
+        """
         if self._paused_at is not None:
             self._began += time.monotonic() - self._paused_at
             self._paused_at = None
@@ -155,8 +160,10 @@ class Replay:
         self._ready.set()
 
     def _write(self, table: Timetable) -> bool:
-        """Write one file of the binlog set, each transaction when it is due. Return False if the replay was closed
-        meanwhile.
+        """Write one file of the binlog set, each transaction when it is due. ``table`` has the file's transactions and
+        the times at which they are due.
+
+        Return False if the replay was closed meanwhile, otherwise True.
         """
         is_first = table is self._tables[0]
         # A server makes its next file when it has something to write, at the latest.
@@ -189,8 +196,8 @@ class Replay:
         return int((now - self._began) * MICROSECONDS)
 
     def _wait_until(self, due: int) -> bool:
-        """Wait until the replay's clock reaches ``due`` microseconds. Return False if the replay was closed
-        meanwhile.
+        """Wait until the replay's clock, which stands still during a pause, reaches ``due`` microseconds. Return False
+        if the replay was closed meanwhile, otherwise True.
         """
         is_closed = self._closed.is_set()
         while not is_closed and (left := due - self._clock()) > 0:
@@ -262,8 +269,8 @@ class Files(TestbedNode):
         return self._replay is None or self._replay.is_done
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until all transactions are in the node's binlog files. Return False if that takes longer than
-        ``timeout`` seconds.
+        """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
+        Return False if that takes longer than ``timeout`` seconds.
         """
         return self._replay is None or self._replay.wait_done(timeout)
 

@@ -77,7 +77,9 @@ class Child:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs. A signal's code is the negative signal number."""
+        """Return the child process's exit code, or None while it runs. For a process that a signal ended, the code is
+        the negative signal number.
+        """
         has_ended = self._started is None or not is_alive(self.pid, self._started)
         if self._code is None and has_ended:
             try:
@@ -98,11 +100,11 @@ class Child:
         return self._code
 
     def terminate(self) -> None:
-        """Send the signal SIGTERM to the process."""
+        """Send the signal SIGTERM to the child process, which asks it to end. A process that has ended is ignored."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the signal SIGKILL to the process and all processes of its group."""
+        """Send the signal SIGKILL to the child process and all processes of its group."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
@@ -153,8 +155,8 @@ class Keeper(Helper):
         )
 
     def end_if_importing(self) -> None:
-        """Kill a keeper that is still starting, and the processes that compile for it. Calls that wait for its first
-        answer end.
+        """Kill the keeper process if it is still starting (importing dumpfilter), with the processes that compile for
+        it. Calls that wait for its first answer end.
         """
         if not self._has_answered:
             with contextlib.suppress(ProcessLookupError):
@@ -197,8 +199,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _KeeperProcess:
-    """The keeper's own side of the connection to its caller. In the keeper process, it serves requests to start and
-    signal a topology's processes.
+    """The keeper's own side of the connection to the process that started it. It serves requests to start and signal a
+    topology's processes.
     """
 
     def __init__(self, caller: Connection) -> None:
@@ -245,20 +247,24 @@ class _KeeperProcess:
         self._codes[number] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def signal(self, child: int, number: int) -> None:
-        """Send the signal ``number`` to the child that the keeper knows by the number ``child``. A child that has ended
-        is ignored.
+        """Send the signal ``number`` to a child process, at the caller's request. ``child`` is the number that
+        :meth:`start` returned for the child. A child that has ended is ignored.
         """
         for pid, its in self._running.values():
             if its == child:
                 _send(pid, number)
 
     def code(self, child: int) -> int | None:
-        """Return the exit code of the child that the keeper knows by the number ``child``; None while it runs."""
+        """Return the exit code of a child process; None while it runs. ``child`` is the number that :meth:`start`
+        returned for the child.
+        """
         return self._codes.get(child)
 
     def start(self, program: Program) -> tuple[int, int, str]:
-        """Start a program as a child. Return the child's number, its process id, and the reason why the program could
-        not be executed (empty if it was).
+        """Start a program as a child process, at the caller's request.
+
+        Return three values: a number that names the child in later requests, its process id, and an error text. The
+        text is empty unless the program could not be executed.
         """
         reader, writer = os.pipe()
         pid = os.fork()
@@ -274,8 +280,10 @@ class _KeeperProcess:
         return number, pid, reason
 
     def _become(self, program: Program, failure: int) -> NoReturn:
-        """Replace this child process by a program. The reason of a failure is written to the pipe ``failure``, a file
-        descriptor.
+        """Replace this process, a new fork of the keeper, by a program.
+
+        ``failure`` is the file descriptor of a pipe to the keeper. If the program cannot be executed, the reason is
+        written there.
         """
         try:
             _end_with_parent(self._pid)
@@ -302,14 +310,14 @@ class _KeeperProcess:
         sys.exit(0)
 
     def tell(self, answer: object) -> None:
-        """Send a message to the process that started this keeper process, if that process still exists."""
+        """Send an answer to the process that started this keeper process. Do nothing if that process has ended."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._caller.send(answer)
 
 
 def _send(pid: int, number: int) -> None:
-    """Send a signal to a child. SIGKILL is sent to the child's whole process group, so that no worker process of the
-    child stays.
+    """Send the signal ``number`` to the child process ``pid``. SIGKILL is sent to the child's whole process group, so
+    that no worker process of the child stays.
     """
     with contextlib.suppress(ProcessLookupError):
         (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)

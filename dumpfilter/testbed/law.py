@@ -46,11 +46,11 @@ Filters = tuple[tuple[str, ...], ...]
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
-    """Compare each slave of dumpfilter, and each running real replica (MySQL or MariaDB server), with its reference,
-    which reads everything and filters for itself.
+    """Check that filtering has not changed the data of the replicas among ``nodes``. Each slave of dumpfilter, and each
+    running real replica (MySQL or MariaDB server), is compared with its reference.
 
-    The law says that both must have the same data. ``references`` has the servers with which real replicas are
-    compared, and ``timeout`` is in seconds. Raises LawBroken with all differences, and NotCaughtUp.
+    A reference reads everything, filters for itself, and must have the same data. ``references`` has the references of
+    real replicas, and ``timeout`` is in seconds. Raises LawBroken with all differences, and NotCaughtUp.
     """
     deadline = time.monotonic() + timeout
     broken: list[str] = []
@@ -81,11 +81,11 @@ def filters_on_the_way(feed: Feed) -> Filters:
 
 
 def distinct(filters: Filters) -> Filters:
-    """Return ``filters``, the rules of consecutive filters, without the filters that change nothing. If none is left,
-    the result is one filter without rules.
+    """Return the filter rules in ``filters`` without those of filters that change nothing. If no filter is left, the
+    result is one filter without rules.
 
-    A filter changes nothing if it has no rules. It also changes nothing if its rules are those of the filter before it,
-    and they rename no database.
+    ``filters`` has a tuple of rules for each of consecutive filters. A filter changes nothing if it has no rules. It
+    also changes nothing if its rules are those of the filter before it, and they rename no database.
     """
     found: list[tuple[str, ...]] = []
     for rules in filters:
@@ -132,8 +132,9 @@ def slave_differences(node: Slave, feed: Feed) -> list[str]:
 def reference(binlogs: BinlogSet, end: Place, filters: Filters) -> tuple[dict[str, Any], str]:
     """Compute the state of a slave that has read the whole binlog up to the position ``end`` and filtered for itself.
 
-    ``filters`` has the rules of each filter between the server that wrote ``binlogs`` and the slave, the slave's own
-    last. Return the counts and hashes of the row changes of each table, and the GTID set as text.
+    ``filters`` has a tuple of rules for each filter between the server that wrote ``binlogs`` and the slave. The
+    slave's own filter is the last. Return a dictionary with the counts and hashes of the row changes of each table, and
+    the GTID set as text.
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
@@ -167,8 +168,8 @@ class _Reference(NamedTuple):
     """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
 
     def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference (the server with which the replica is compared) has applied ``gtids``, the GTID set
-        of the replica.
+        """Wait until the reference has applied ``gtids``, the GTID set of a replica. The reference is a hidden server
+        that filters for itself, and with which the check compares the replica.
 
         Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
         """
@@ -180,9 +181,10 @@ class _Reference(NamedTuple):
             self.node.catch_up(deadline)
 
     def gtids(self) -> str:
-        """Return the GTID set that the replica must have. It is the union of what the first hidden server of each
-        channel has applied. A hidden server belongs to the check, and has the rules of one filter on the way to the
-        replica, or of the replica itself.
+        """Return the GTID set that a replica must have, as text, for comparison with the set that it has.
+
+        The check starts hidden servers, which apply the filters between the origin and the replica one after another.
+        The result is the union of what the first hidden server of each channel has applied.
         """
         family = self.node.server.family
         found = parse_gtid_set("", family)
@@ -270,8 +272,10 @@ class References:
         return _Reference(found, [first or found for first in firsts])
 
     def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
-        """Return the running server ``name``, started if necessary. It is hidden: it belongs to the check, not to the
-        topology. Its properties are those of the replica ``model``, but its sources are ``feeds``.
+        """Return the running hidden server ``name``, which is started if necessary. A hidden server belongs to the
+        check, not to the topology.
+
+        The server has the properties of the replica ``model``, but reads from the sources ``feeds``.
         """
         found = self._nodes.get(name)
         if not isinstance(found, StartedServer):
@@ -297,8 +301,8 @@ class References:
 
 
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
-    """Return the feed (source and filter rules) of a hidden server or master that reads ``source`` directly, without a
-    link.
+    """Return the feed (source, channel and filter rules) of a hidden server or master that reads ``source`` directly,
+    without a link. ``channel`` is the name of the replication channel, empty for the default channel.
     """
     reading = Reading.model_validate({"node": source.name, "rules": rules})
     return Feed(reading, channel, source, None)

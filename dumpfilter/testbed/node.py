@@ -93,8 +93,8 @@ class Ground:
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
-        """Return the server id of the node ``name``. A server with which a check compares a replica is no node of the
-        topology, and gets the next free id.
+        """Return the server id for the node ``name``. A hidden server, with which a check compares a replica, is no
+        node of the topology, and gets the next free id.
         """
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
@@ -147,15 +147,15 @@ class TestbedLink(OpenLink):
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
     def open(self, host: str, port: int) -> None:
-        """Start the proxy of the link, which passes connections on to ``host`` and ``port``, the address of the
-        source.
+        """Open the link's proxy, which delays bytes and can cause faults. The proxy connects its clients to the source,
+        at ``host`` and ``port``.
         """
         # The times of outages count from begin_outages, since a slow start must not use them up.
         self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
 
     def begin_outages(self) -> None:
-        """Start the clock of the link's scheduled outages, whose begins and ends are seconds since this call. Call this
-        once.
+        """Start the clock of the link's scheduled outages. They begin and end a number of seconds after this call. Call
+        this once.
         """
         if self.shape.outages:
             self._outages = self.shape.outages
@@ -267,22 +267,22 @@ class Feed:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The host and the port to which the node connects to read this source. With a link, that is the link's proxy,
-        otherwise the source itself.
+        """The host and the port to which a node connects to read its source. They are those of the link's proxy, or
+        without a link those of the source itself.
         """
         return self.source.address_for("server") if self.link is None else (ADDRESS, self.link.port)
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The chain of replication steps from the node that wrote the binlog to the node that reads this source. The
-        last item is this source itself.
+        """The chain of replication steps from the node that wrote the binlog to a node that reads it. Each item is one
+        source of one node, and the last item is this object.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 
     @property
     def origin(self) -> TestbedNode:
-        """The node that wrote the binlog which this source passes on. It is the source itself, unless that is a master
-        or slave of dumpfilter.
+        """The node that wrote the binlog which the source passes on. It is the source itself, unless the source is a
+        master or slave of dumpfilter.
         """
         return self.way[0].source
 
@@ -453,10 +453,10 @@ class TestbedNode(abc.ABC):
         return self.server.connect(**{"connect_timeout": _SQL_TIMEOUT, "read_timeout": None, **options})
 
     def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement on a new connection, and return its rows.
+        """Run the statement ``sql`` on a new connection, and return its rows as tuples.
 
-        ``database`` is the connection's default database, by which filters such as do-db decide. Raises NodeIsDown and
-        SqlFailed.
+        ``args`` are parameters for placeholders in the statement, as for PyMySQL's ``Cursor.execute``. ``database`` is
+        the connection's default database, by which filters such as do-db decide. Raises NodeIsDown and SqlFailed.
         """
         self._check_running()
         return self.server.sql(sql, arguments=args, database=database)
@@ -502,8 +502,8 @@ class TestbedNode(abc.ABC):
         )
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
-        """Return the state of each replication channel. It includes the thread states and byte counters that only a
-        running process can tell.
+        """Return the state of each replication channel of the node, including what only a running process can tell.
+        Thread states and byte counters are examples.
 
         A message about each part that cannot be read is appended to ``problems``.
         """
@@ -511,10 +511,10 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
-        """Return the node's position in a binlog (file and byte offset) and its GTID set as text. ``channels`` are the
-        node's channels.
+        """Return the node's position in a binlog (file and byte offset) and its GTID set as text, for its status.
 
-        A message about each part that cannot be read is appended to ``problems``.
+        ``channels`` are the states of the node's replication channels. A message about each part that cannot be read is
+        appended to ``problems``.
         """
 
     @property
@@ -583,8 +583,8 @@ class TestbedNode(abc.ABC):
         return self._watched
 
     def goal(self) -> Goal:
-        """Return the present end of the node's binlog, as a position that replicas of the node shall reach. Only nodes
-        that write a binlog have this method.
+        """Return the present end of the node's binlog as a goal, a position that the node's replicas shall reach. Only
+        nodes that write a binlog have this method.
         """
         raise NotImplementedError
 
@@ -668,8 +668,8 @@ class TestbedNode(abc.ABC):
             raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
 
     def _control(self, verb: str, thread: str) -> None:
-        """Start or stop the I/O threads or SQL threads of all channels. ``verb`` is START or STOP, and ``thread`` is
-        ``IO_THREAD`` or ``SQL_THREAD``.
+        """Start or stop the I/O threads or SQL threads of all replication channels of the node. ``verb`` is START or
+        STOP, and ``thread`` is ``IO_THREAD`` or ``SQL_THREAD``.
         """
         self.server.control(verb, [feed.channel for feed in self.feeds], thread)
 
@@ -695,5 +695,7 @@ class TestbedNode(abc.ABC):
 
 
 def _most(channels: Sequence[ChannelState]) -> Lag:
-    """Return the largest lag of ``channels``, by seconds. Without channels the result is NO_LAG."""
+    """Return the largest lag of replication channels, compared by its seconds. Without channels the result is NO_LAG, a
+    lag of 0.
+    """
     return max((one.lag for one in channels), default=NO_LAG)

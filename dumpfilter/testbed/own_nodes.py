@@ -93,7 +93,9 @@ class OwnNode(TestbedNode):
         raise NotImplementedError
 
     def _begin(self) -> None:
-        """Start the process. If another process took a chosen port first, try other ports."""
+        """Start the node's process, a ``dumpfilter master`` or ``dumpfilter slave``. If another process took a chosen
+        port first, try other ports.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
         ground, is_new = self._ground, not self._ports
         options = {"sql": "--console-port"}
@@ -152,8 +154,8 @@ class OwnNode(TestbedNode):
         return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return how far the node has applied the binlog of one source, or for a master received it. The result is a
-        position in the files of the server that wrote this binlog.
+        """Return the position up to which a slave has applied, or a master has received, the binlog of one source. It
+        is a position in the files of the server that wrote this binlog.
 
         ``feed`` is the source, with the channel that reads it.
         """
@@ -187,8 +189,8 @@ class OwnNode(TestbedNode):
         )
 
     def _threads(self) -> Mapping[str, ChannelState]:
-        """Return the state of each channel by the channel's name, as far as the node's SQL console answers. A master
-        has no channels.
+        """Return the states of the node's replication channels, with their threads, in a dictionary by the channels'
+        names. A channel is missing if the node's SQL console does not answer, and a master has none.
         """
         return {}
 
@@ -221,8 +223,8 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog files that the master serves. Either the master has received them from a server, or the node that
-        replays or generates a binlog set writes them.
+        """The binlog files that the master serves to slaves and replicas. The master has received them from a server,
+        or a recording or workload (a node without a server) writes them.
         """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store

@@ -54,8 +54,10 @@ class SqlNode(TestbedNode):
         return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
 
     def _query(self) -> str:
-        """Return the query part of the URL at which a master reads the server, such as ``?password-file=…``. It also
-        has options of TLS. It is empty without options.
+        """Return the query part of the server's URL, which a master of dumpfilter gets on its command line to read the
+        server.
+
+        An example is ``?password-file=…``. It also has options of TLS. It is empty without options.
         """
         raise NotImplementedError
 
@@ -167,8 +169,8 @@ class StartedServer(SqlNode):
             super()._end_if_running(in_order=in_order)
 
     def _note_channels(self) -> None:
-        """Remember the channels' positions before the server ends. They cannot be read from the server's files
-        afterwards.
+        """Store the positions of the replication channels before the server ends, for statuses after its end. They
+        cannot be read from the server's files afterwards.
         """
 
         def look() -> None:
@@ -181,7 +183,7 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the state of each replication channel.
+        """Return the state of each replication channel of the server.
 
         If the server does not answer, the channels have their last known positions. Each lag is then the distance from
         such a position to the present end of the binlog in which the channel's events were first written.
@@ -204,10 +206,11 @@ class StartedServer(SqlNode):
             return tuple(found.values())
 
     def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
-        """Return the channel's state with its lag, and with the position up to which it has applied the binlog of its
-        origin (the node that wrote it).
+        """Return the state ``channel`` of a replication channel, completed by the lag and the applied position in the
+        binlog of the origin (the node that wrote it).
 
-        The position that the replica itself reports may lie before transactions that have been applied.
+        ``feed`` is the source that the channel reads. The position that the replica itself reports may lie before
+        transactions that have been applied.
         """
         watched, last = feed.origin.watched, self._last[feed.channel]
         found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))

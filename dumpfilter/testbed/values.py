@@ -33,7 +33,9 @@ class Place:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The sort key: the number of the file, and the offset. A position without a file sorts before all others."""
+        """The sort key of this position in a binlog: the number in the file's name, and the byte offset. A position
+        without a file sorts before all others.
+        """
         number = self.file.rpartition(".")[2]
         return (int(number) if number.isdigit() else 0, self.position)
 
@@ -96,8 +98,8 @@ class ChannelState:
 
     @property
     def problem(self) -> str:
-        """A text with the states and errors of the channel's threads, if one of the two does not run; otherwise
-        empty.
+        """A text with the states and errors of the channel's I/O thread and SQL thread, if one of them does not run;
+        otherwise empty.
         """
         if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
             return ""

@@ -72,7 +72,11 @@ def links_table(links: Iterable[dict[str, Any]]) -> Table:
 
 
 def _with_links(nodes: Table, told: dict[str, Any]) -> Group:
-    """Return the table of nodes, the table of links, and the problems of a status or report, each as one red line."""
+    """Return the tables of a status or report of a topology: the given table ``nodes``, a table of links, and each
+    problem as a red line.
+
+    ``told`` is the status or report, whose links and problems are shown.
+    """
     links: list[RenderableType] = [Text(), links_table(told["links"].values())] if told["links"] else []
     return Group(nodes, *links, *(Text(printable(each, _LONGEST), style=_BAD) for each in told["problems"]))
 

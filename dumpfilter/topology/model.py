@@ -106,10 +106,11 @@ def format_outage(outage: Outage) -> str:
 
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
-    """Return a pydantic validator that parses a text with a unit, such as a rate, by ``parse``. ``example`` is a valid
-    text, for errors.
+    """Return a pydantic validator for a field whose values have a unit, such as a rate. It converts a text by
+    ``parse``.
 
-    Numbers without a unit are accepted in Python, but not in a notation that a person wrote.
+    ``example`` is a valid text, for errors. Numbers without a unit are accepted in Python, but not in a notation that a
+    person wrote.
     """
 
     def validate(value: Any, info: ValidationInfo) -> Any:
@@ -132,7 +133,9 @@ def _checked(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _speed(value: object) -> float | None:
-    """Return the speed of a recording's replay: a factor, or None for ``at-once``. Raises ValueError."""
+    """Return the speed of a recording's replay that ``value`` of a topology's notation gives: a factor of the original
+    pace, or None for ``at-once``. Raises ValueError.
+    """
     if value is None or value == AT_ONCE:
         return None
     speed = 0.0
@@ -254,9 +257,7 @@ class LinkTable(Model):
         return table.model_dump(exclude_defaults=True)
 
     def shape(self) -> LinkShape:
-        """Parse the texts of the table, such as ``2mbit``, and return the rate, delay, jitter and outages that they
-        mean.
-        """
+        """Return the rate, delay, jitter and outages that the table's texts, such as ``2mbit``, mean."""
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
@@ -351,7 +352,9 @@ class Node(Model):
 
     @property
     def kind(self) -> Kind:
-        """The kind of the node. A node whose fields name no kind is a master or (by default) slave of dumpfilter."""
+        """The kind of the node, such as ``server``. A node whose fields name no kind is a master or (by default) slave
+        of dumpfilter.
+        """
         return next(iter(self.kinds), self.role or "slave")
 
     @property
@@ -379,9 +382,9 @@ class Node(Model):
         return self.model_copy(update=changes)
 
     def with_own_sources(self) -> Node:
-        """Return a copy in which each source without its own filter rules or link has those of the node.
+        """Return a copy of the node in which each source without its own filter rules or link has those of the node.
 
-        The copy itself has neither rules nor a link.
+        The returned node itself has neither rules nor a link.
         """
         if not self.reads:
             return self
@@ -401,8 +404,8 @@ class Node(Model):
 
 @dataclass(frozen=True)
 class Link:
-    """The network connection from a node (``target``) to one of its sources, with its shape: rate, delay, jitter and
-    outages.
+    """The network connection between a node (``target``) and one of the nodes that it reads, with its shape: rate,
+    delay, jitter and outages.
     """
 
     source: str
@@ -544,6 +547,7 @@ def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Nod
 
 def resolve(nodes: Iterable[Node], name: str = "topology") -> Topology:
     """Complete and check the given nodes, and return their topology, in which each source stands before its readers.
+    ``name`` is the topology's name in reports.
 
     A node whose role (master or slave of dumpfilter) is not given gets one. A master is inserted where a slave reads a
     server or files. Raises OptionError, whose text says the remedy.
@@ -570,10 +574,11 @@ def _by_name(nodes: list[Node]) -> dict[str, Node]:
 
 
 def _problems_of_name(name: str, folded: Mapping[str, str]) -> Problems:
-    """Yield the problems of a node's name. ``folded`` maps the case-folded name of each earlier node to the name
-    itself, since names must differ not only in case.
+    """Yield what is wrong with the name of a node. A problem is a pair of the wrong key, which is empty here, and a
+    text about the problem.
 
-    A problem is a pair of the wrong key (here empty) and a text about it.
+    Names must differ not only in case. Therefore ``folded`` maps the case-folded name of each earlier node to the name
+    itself.
     """
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         yield "", f"{name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
@@ -586,7 +591,7 @@ def _problems_of_name(name: str, folded: Mapping[str, str]) -> Problems:
 
 
 def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
-    """Return the nodes in an order in which each node follows its sources.
+    """Return the nodes in an order in which each node follows its sources. ``nodes`` maps names to nodes.
 
     Raises NodeError for a cycle, and for a node with more than ``MOST_SOURCES`` nodes before it in a chain.
     """
@@ -612,9 +617,10 @@ def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
 
 
 def _with_masters(ordered: list[Node]) -> list[Node]:
-    """Return the nodes with their roles, and with a new master where a source and its readers need one between them.
+    """Return the nodes with their roles (master or slave of dumpfilter), and with the new masters that are inserted.
 
-    ``ordered`` has sources before their readers, and so has the result.
+    A master is inserted where a source and its readers need one between them, such as a server and a slave. ``ordered``
+    has sources before their readers, and so has the result.
     """
     written = Topology(tuple(ordered))
     # The readers of a recording have the roles that they would have without a master in between.
@@ -654,9 +660,10 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role (master or slave of dumpfilter) of a node, or None for a server or a binlog set.
+    """Return the role (master or slave of dumpfilter) that a node has in the checked topology, or None for a server or
+    a binlog set.
 
-    ``roles`` has the roles of the node's sources by name.
+    ``roles`` has the roles of the node's sources by name, and ``has_readers`` says whether other nodes read the node.
     """
     if node.kinds or node.role:
         return node.role
@@ -679,8 +686,8 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _with_styles(topology: Topology) -> Topology:
-    """Return the topology in which each workload (generated binlog set) has a style: the server family whose binlog
-    format it has.
+    """Return a copy of the topology in which each workload (generated binlog set) has a style: the server family whose
+    binlog format it has.
 
     A workload without its own style gets the family of the first real server that reads its binlog, directly or through
     other nodes.
@@ -713,8 +720,8 @@ def check_topology(topology: Topology) -> None:
 
 
 def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
-    """Yield the problems of a node's keys: keys that exclude each other, and sources that do not exist. A problem is a
-    pair of the wrong key and a text about it.
+    """Yield what is wrong with the keys of a node: keys that exclude each other, and sources that do not exist. A
+    problem is a pair of the wrong key and a text about the problem.
 
     ``nodes`` are all nodes of the topology by name.
     """

@@ -155,7 +155,7 @@ def to_toml(topology: Topology) -> str:
 
 
 def _table(node: Node) -> dict[str, Any]:
-    """Return a node as a table of a TOML configuration file, without keys that have default values.
+    """Return a node as a table ``[node.NAME]`` of a TOML configuration file, without keys that have default values.
 
     Rules and links that all sources share are keys of the node. Otherwise each source has its own.
     """
@@ -221,7 +221,8 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
 
 
 def _where(name: str, key: str) -> str:
-    """Return a text for errors that says where a node's key stands, such as ``topology string: web[rate]``.
+    """Return the beginning of an error's text, which says where in a short string a node's key stands, such as
+    ``topology string: web[rate]``.
 
     A key such as ``from[1].link.rate`` is shortened to its last part, because only this part is in the short string.
     """
@@ -230,10 +231,11 @@ def _where(name: str, key: str) -> str:
 
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
-    """Parse a short string, and return for each node by name its keys and values, as a TOML file would have them. A
-    workload (generated binlog set) that the string only implies is not yet added.
+    """Parse a short string such as ``m >> web[do-db=shop]``. Return a dictionary from each node's name to its keys and
+    values, as a TOML file would have them.
 
-    Raises OptionError, which names the column, for a syntax error.
+    A workload (generated binlog set) that the string only implies is not yet added. Raises OptionError, which names the
+    column, for a syntax error.
     """
     tables: dict[str, dict[str, Any]] = {}
     at = 0
@@ -272,11 +274,11 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
 
 
 def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], int]:
-    """Parse the attributes in brackets of the node ``name``. Return pairs of key and value, and the offset in ``text``
-    after the brackets.
+    """Parse the attributes in brackets after a node's name in a short string, such as ``[do-db=shop]``. Return pairs of
+    key and value, and the offset in ``text`` after the brackets.
 
-    ``at`` is the offset in ``text`` after the node's name. A node without brackets has no attributes. Raises
-    OptionError.
+    ``at`` is the offset in ``text`` after the name, and ``name`` is the name for errors. A node without brackets has no
+    attributes. Raises OptionError.
     """
     found: list[tuple[str, str]] = []
     opened = _OPENED.match(text, at)
@@ -354,10 +356,10 @@ def _misplaced(name: str, key: str, value: str) -> OptionError:
 
 
 def _complete(name: str, table: dict[str, Any]) -> None:
-    """Make a node of a short string a generated workload if it has no source, and does not say what it is. ``table``
-    has the node's keys and values, and is changed.
+    """Make a node of a short string a workload (generated binlog set) if it has no source, and does not say what it is.
 
-    Raises OptionError for another node with the keys of a workload.
+    ``table`` has the keys and values of the node ``name``, and is changed. Raises OptionError for another node with the
+    keys of a workload.
     """
     load = {key: table.pop(key) for key in ("rate", *_WORKLOAD_KEYS) if key in table}
     if not table.keys() & _SAY_WHAT:
@@ -419,7 +421,7 @@ def server(name: str, family: Family = "mariadb", reads: Source | Sequence[Sourc
 
 
 def running(name: str, url: str) -> Node:
-    """Return the node of a server that runs already, at an address such as ``mysql://repl@db1:3306/``.
+    """Return the node ``name`` of a server that runs already, at an address such as ``mysql://repl@db1:3306/``.
 
     The topology reads its binlog, and neither stops nor changes the server.
     """

@@ -48,8 +48,8 @@ _NO_NAME = ("", "my")
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of one master, with its filter rules and the link to the master, for simulations and for Spark jobs. It
-    need not run.
+    """A slave of one master, with its filter rules and the link to the master, as input of simulations and Spark jobs.
+    The slave need not exist.
 
     A slave with a ``server_id`` does not receive transactions with this server id, as in real replication. ``origin``
     is the slave's filter of server ids and domain ids, or None.
@@ -93,8 +93,8 @@ def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefiniti
 
 
 def _check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
-    """Raise OptionError if two slaves have the same name. The error's text begins with ``place``, such as ``FILE:
-    ``.
+    """Raise OptionError if two of the slaves have the same name. The error's text begins with ``place``, such as a
+    file's name and a colon.
     """
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
@@ -116,10 +116,10 @@ class _Slave(Model):
     link: LinkTable = LinkTable()
 
     def slave(self, number: int, lower_case_table_names: int) -> SlaveDefinition:
-        """Return one of the slaves that this entry of a slaves file describes. ``number`` is the slave's index among
-        them, from 0.
+        """Return one of the slaves that an entry of a slaves file describes. ``number`` is the slave's index among the
+        ``count`` slaves of the entry, from 0.
 
-        ``lower_case_table_names`` is the setting of the file, by which the slave's filter compares names.
+        ``lower_case_table_names`` is the server setting that the file has, by which the slave's filter compares names.
         """
         server_id = None if self.server_id is None else self.server_id + number
         return SlaveDefinition(
@@ -158,8 +158,8 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
 
 
 def _origin(*filter_: Any) -> OriginFilter | None:
-    """Return a filter by server ids and domain ids with the given fields of OriginFilter, or None if it would drop
-    nothing.
+    """Return a slave's filter of server ids and domain ids, or None if the filter would drop nothing. ``filter_`` has
+    the arguments of OriginFilter.
     """
     made = OriginFilter(*filter_)
     return made if made.is_on else None
@@ -230,7 +230,9 @@ class _Replica:
     """The values of the other options, by their names."""
 
     def set(self, named: Named) -> None:
-        """Apply one option, which has a name and a value, to the replica. Raises OptionError for a wrong value."""
+        """Store one option of a replica, which has a name and a value, such as ``replicate-do-db``. Raises OptionError
+        for a wrong value.
+        """
         value = str(named.value)
         if named.name in _KINDS:
             channel, rule = split_channel(value)

@@ -98,9 +98,11 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
 
 
 def _replicate(console: Console, source: Path) -> dict[str, int]:
-    """Run a master on a binlog set, with slaves, until all have applied everything, and print what they were sent.
+    """Run a master on the binlog set ``source``, with slaves, until all have applied everything. Print what the slaves
+    were sent.
 
-    Returns the bytes of events that the master sent to each slave. Raises LawBroken for a slave with other data.
+    Return a dictionary from each slave's name to the bytes of events that the master sent to it. Raises LawBroken for a
+    slave with other data than one that reads everything and filters for itself.
     """
     files = BinlogSet.open(source)
     size = sum(files.path(name).stat().st_size for name in files.names)
@@ -155,10 +157,12 @@ def _make_room(output: Path) -> None:
 
 
 def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) -> None:
-    """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
+    """Run the bandwidth job, which computes from the binlog set ``source`` alone how many bytes a master sends to each
+    slave, and check its result.
 
-    ``sent`` has the bytes that the master has just sent to each slave, by the slave's name. Raises DumpfilterError when
-    the computed bytes differ from them.
+    ``sent`` maps a slave's name to the bytes that a master has just sent to it. ``engine`` is ``spark`` or ``local``,
+    and ``output`` is the directory for the job's report. Raises DumpfilterError when the computed bytes differ from
+    ``sent``.
     """
     report = output / "bandwidth"
     slaves = [f"--slave={name}:{' '.join(f'--{rule}' for rule in rules)}" for name, rules in SLAVES.items()]

@@ -151,8 +151,10 @@ def check(experiment: Experiment) -> None:
 
 
 def _check_names(key: str, names: Iterable[str], known: list[str], what: str) -> None:
-    """Raise OptionError for a name that is not in ``known``. For the error, ``key`` is the configuration file's key
-    that has the names, and ``what`` says what they name, such as ``link``.
+    """Raise OptionError for a name in a configuration file that is not in ``known``.
+
+    ``names`` are the names to check, such as those of links. For the error's text, ``key`` is the configuration file's
+    key that has the names, and ``what`` says what they name, such as ``link``.
     """
     for name in names:
         if name not in known:
@@ -201,8 +203,8 @@ def planned(topology: Topology, variant: Variant) -> Topology:
 
 
 def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
-    """Return the names that the links of ``topology`` have when a variant of an experiment is run. The keys are the
-    links' names in ``topology``, and a variant is a way to bring the binlog to the slaves.
+    """Return a dictionary from the name of each link in ``topology`` to the link's name when a variant of an experiment
+    is run. A variant is a way to bring the binlog to the slaves.
 
     Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out. Links
     from these masters are named after the masters' sources.
@@ -216,7 +218,7 @@ def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
 
 
 def _masters(topology: Topology) -> dict[str, str]:
-    """Return the name of the source of each master of dumpfilter, by the master's name."""
+    """Return a dictionary from the name of each master of dumpfilter to the name of the node that the master reads."""
     return {node.name: node.reads[0].source for node in topology.nodes if node.kind == "master"}
 
 
@@ -250,15 +252,16 @@ def _node(topology: Topology, node: Node, variant: Variant) -> Node:
 
 
 def _with_reads(node: Node, change: Callable[[Reading], dict[str, Any]]) -> Node:
-    """Return the node with other properties of its sources. ``change`` is called with each source, and returns the
-    properties that differ, by name.
+    """Return a copy of the node in which its sources have other properties, such as filter rules or links.
+
+    ``change`` is called with each source, and returns a dictionary of the properties that differ.
     """
     return node.with_(reads=tuple(one.model_copy(update=change(one)) for one in node.reads))
 
 
 def _filtering_alone(node: Node) -> Node:
-    """Return a real replica (MySQL or MariaDB server) that filters for itself: its rules are on its own command line,
-    and no master filters for it.
+    """Return the replica ``node`` (a MySQL or MariaDB server) without a filter on its master: the filter rules of its
+    source become options of the replica's own command line.
 
     Raises OptionError for a replica with several sources.
     """
@@ -272,10 +275,10 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica (MySQL or MariaDB server) in place of ``node``. It reads the sources of the masters
-    directly, and filters for itself.
+    """Return a real replica (MySQL or MariaDB server) in place of ``node``, for plain replication. It reads the sources
+    of the node's masters directly, and filters for itself.
 
-    Raises OptionError if two of its masters have the same source.
+    ``topology`` has the masters. Raises OptionError if two of them have the same source.
     """
     masters = _masters(topology)
     replica = _as_replica(topology, node, Variant.PLAIN) if node.kind == "slave" else node

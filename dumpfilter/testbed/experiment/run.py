@@ -124,12 +124,14 @@ class Recorder:
         self._logs = logs
 
     def run(self, over: threading.Event) -> None:
-        """Record the file sizes of all logs every millisecond, until the event ``over`` is set."""
+        """Record the file sizes of all observed binlogs and relay logs every millisecond, until the event ``over`` is
+        set.
+        """
         while not over.wait(INTERVAL):
             self.look()
 
     def look(self) -> None:
-        """Record the sizes that the files of all logs have at this moment."""
+        """Record the present sizes of the files of all observed binlogs and relay logs, with the time."""
         for name, files in self.grown.items():
             for path in _onward(next(reversed(files))) if files else self._logs[name].files():
                 with contextlib.suppress(FileNotFoundError):
@@ -140,10 +142,10 @@ class Recorder:
 
 
 def _onward(path: Path) -> Iterator[Path]:
-    """Yield the path of a log's file, and then the paths of the files that follow it in the log.
+    """Yield the path of a binlog or relay log file, and then the paths of the existing files that follow it in the log.
 
-    The generator checks whether the next file exists before it yields a file. If it exists, the caller sees the final
-    size of the yielded file.
+    The generator checks whether the next file exists before it yields a file. If it exists, the yielded file has its
+    final size.
     """
     while True:
         number = path.suffix[1:]
@@ -211,7 +213,8 @@ def read_log(grown: Grown) -> Log:
 
 
 def _read(paths: Iterable[Path]) -> list[Logged]:
-    """Return the events of a log before its first transaction, as one entry, and the log's transactions.
+    """Return the transactions in the files of a binlog or relay log. The first item of the list has the source's events
+    before the first transaction.
 
     Events between transactions that are missing in the source's binlog, or were read before, are left out. A server
     makes artificial events for a replica that connects, and repeats the first events of the file.
@@ -378,8 +381,8 @@ def _binlog(node: TestbedNode) -> Watched:
 
 
 def _received_log(node: TestbedNode, feed: Feed) -> Watched:
-    """Return the log to which a channel of a node writes the received events: its relay log or, for a master of
-    dumpfilter, its copy of the source's binlog.
+    """Return the log to which a node writes the events that it receives from one source (``feed``). It is a relay log
+    or, for a master of dumpfilter, its copy of the source's binlog.
     """
     if isinstance(node, Slave):
         return Watched(node.relay_directory(feed), RELAY_LOG)
@@ -422,10 +425,12 @@ def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callab
 
 @contextlib.contextmanager
 def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float], None]]:
-    """Run the statements of ``loads`` (by node) again and again on their servers, until the ``with`` block ends.
+    """Run SQL statements again and again on servers of the running topology ``bed``, until the ``with`` block ends.
+    ``loads`` maps a node's name to the statements and their interval.
 
-    The block receives a function that waits for a number of seconds. An error ends the statements of its server. The
-    first error is raised by the function as soon as it occurs, and at the latest by the end of the block.
+    The ``with`` statement yields a function that waits for a number of seconds. An error ends the statements of its
+    server. The function raises the first error as soon as it occurs. If the function does not run then, the end of the
+    block raises the error.
     """
     over = threading.Event()
 
@@ -458,10 +463,12 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
 
 
 def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Committed:
-    """Return the transactions of an origin (the node that wrote the binlog) since the beginning of a run.
+    """Return the transactions that ``node`` committed since the beginning of a run, with measured commit times. The
+    node is an origin of the topology, which writes a binlog.
 
-    ``grown`` has the sizes of its binlog files over time, from which the commit times follow. ``begin`` is the time at
-    which the run began, microseconds (``time.monotonic``).
+    ``plan`` has the filters under which the transactions' bytes are counted. ``grown`` has the sizes of the node's
+    binlog files over time, from which the commit times follow. ``begin`` is the time at which the run began,
+    microseconds (``time.monotonic``).
     """
     traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
     log = read_log(grown)
@@ -478,8 +485,8 @@ def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Commi
 
 
 def _since(traffic: SetTraffic, first: int) -> SetTraffic:
-    """Return the traffic of a binlog set without the transactions before the index ``first``. The other transactions
-    are renumbered from 0.
+    """Return a copy of the traffic (transactions with their bytes) of a binlog set without the transactions before the
+    index ``first``. The other transactions are renumbered from 0.
     """
     if not first:
         return traffic
@@ -497,7 +504,8 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
 
 def _outages(history: Sequence[Happening], shift: float) -> tuple[Outage, ...]:
-    """Return the outages in a link's ``history``, in seconds since the first commit.
+    """Return the times in which a link was down, as found in the link's ``history``. They are seconds since the first
+    commit of the run, so that a simulation can repeat the outages.
 
     ``shift`` is the time of the first commit on the clock of the history, seconds.
     """
@@ -533,11 +541,12 @@ def figures(measured: Measured, *, limit: int) -> Run:
 
 
 def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
-    """Return the transactions that a node received over one channel, and their bytes. Times are microseconds since the
-    first commit.
+    """Return the transactions that a node received over one channel, and their bytes, from the logs of a measured run.
+    Times are microseconds since the first commit.
 
-    ``number`` is the channel's index, and ``route`` has the links from the origin (the node that wrote the binlog) to
-    the node. If several channels share a link, the first one also has the link's bytes that belong to no channel.
+    ``number`` is the channel's index in the node's ``channels``. ``route`` has the links from the origin (the node that
+    wrote the binlog) to the node. If several channels share a link, the first one also has the link's bytes that belong
+    to no channel.
     """
     channel, last = node.channels[number], route.hops[-1]
     leg = channel.legs[-1]

@@ -152,13 +152,18 @@ def _how_to_install(family: Family) -> str:
 
 
 def _which(program: str, *before: str) -> str | None:
-    """Return the path of a program in a directory of ``before``, of the PATH or of :data:`SBIN`; None without one."""
+    """Return the path of a program that is searched in the directories ``before``, then on the PATH and in
+    :data:`SBIN`; None if none of them has the program.
+    """
     return shutil.which(program, path=os.pathsep.join([*before, os.environ.get("PATH", os.defpath), SBIN]))
 
 
 @functools.cache
 def _version(family: Family, *command: str) -> str | None:
-    """Return the version that a program reports, or None if the program is not a server of this family."""
+    """Return the version text that a server program reports. None if the program is not a server of this family.
+
+    ``command`` has the first arguments of the program's command line.
+    """
     try:
         told = subprocess.run(
             [*command, "--no-defaults", "--version"],
@@ -217,8 +222,8 @@ def make_data(program: Program, directory: Path, options: Sequence[str] = ()) ->
 
 
 def _template(program: Program, fixed: Sequence[str]) -> Path:
-    """Return the data directory that is copied for a new server. It is created if missing, and other processes that
-    need it wait meanwhile.
+    """Return the template for the data directory of a new server of ``program``: a data directory to copy. A missing
+    template is created, and other processes that need it wait meanwhile.
 
     ``fixed`` are the server's options that are fixed at the creation of a data directory.
     """
@@ -241,7 +246,9 @@ def _template(program: Program, fixed: Sequence[str]) -> Path:
 
 
 def _key(program: Program, fixed: Sequence[str]) -> str:
-    """Return the name of a template (a data directory to copy), which changes with the program and its options."""
+    """Return the directory name of a template, a data directory that is copied for new servers. Another program or
+    other options (``fixed``, which are fixed at the creation of a data directory) have another name.
+    """
     status = os.stat(program.path)
     of_file = os.path.realpath(program.path), status.st_size, status.st_mtime_ns
     digest = hashlib.sha256(repr((_FORM, program, of_file, os.geteuid(), fixed)).encode()).hexdigest()
@@ -249,8 +256,10 @@ def _key(program: Program, fixed: Sequence[str]) -> str:
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
-    """Let the server's program create the data directory ``data``. Root's account has no password. ``fixed`` are the
-    options that are fixed at the creation.
+    """Let the server's program create the data directory ``data`` of a new server, in which root's account has no
+    password.
+
+    ``fixed`` are the server's options that are fixed at the creation of a data directory.
     """
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
@@ -269,7 +278,9 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
-    """Run a program to its end. An exception ends its child processes. Raises StartFailed."""
+    """Run a command line to its end, in the given environment variables. An exception ends its child processes. Raises
+    StartFailed if it fails.
+    """
     process = None
     try:
         with uninterrupted():
@@ -585,8 +596,8 @@ class Server(SqlServer):
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
     def set_source(self, source: SourceAddress, channel: str = "", *, place: Place | None = None) -> None:
-        """Set the source of a replication channel, whose threads stand still until they are started. The name of the
-        default channel is empty.
+        """Set the source of a replication channel, and the channel's filter rules. The channel's threads then stand
+        still until they are started. The name of the default channel is empty.
 
         Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
         transactions that the server has applied. Raises TestbedError.

@@ -83,8 +83,11 @@ class Dialect:
     """The statement that keeps the session's further statements out of the binlog."""
 
     def rule_options(self, rules: Rules) -> list[str]:
-        """Return the options of the server's command line that set replication filters. ``rules`` maps a channel's name
-        to its rules, such as ``replicate-do-db=shop``.
+        """Return the options of the server's command line that set replication filters, such as
+        ``--replicate-do-db=shop``.
+
+        ``rules`` maps a channel's name (empty for the default channel) to its rules. A rule is a text such as
+        ``replicate-do-db=shop``, with or without leading dashes.
         """
         found = []
         for channel, given in rules.items():
@@ -95,8 +98,11 @@ class Dialect:
         return found
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
-        """Return the SQL statements that set the filter rules of a new channel. Empty if the command line options of
-        :meth:`rule_options` suffice.
+        """Return the SQL statements that set the filter rules of a channel which did not exist when the server started.
+
+        Each of ``rules`` is a text such as ``replicate-do-db=shop``, with or without leading dashes. The list is empty
+        for MariaDB, for the default channel (an empty name), and without rules. MariaDB applies the rules on its
+        command line (:meth:`rule_options`) to new channels, too.
         """
         if self.family == "mariadb" or not channel or not rules:
             return []
@@ -108,10 +114,11 @@ class Dialect:
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
-        """Return the statement (``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``) that sets the source of
-        ``channel``.
+        """Return the statement (``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``) that sets the source of a
+        replication channel.
 
-        Replication begins at the position ``place`` of the source's binlog; with None it begins by GTID.
+        ``channel`` is the channel's name, empty for the default channel. Replication begins at the position ``place``
+        of the source's binlog. With None it begins by GTID.
         """
         prefix, how, tls = self.source, self.by_gtid, f"{self.source}_SSL"
         if place is not None:
@@ -128,28 +135,35 @@ class Dialect:
         )
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:
-        """Return the statement that starts, stops or resets the replication of a channel. ``verb`` is START, STOP or
-        RESET. ``thread`` restricts the statement to ``IO_THREAD`` or ``SQL_THREAD``.
+        """Return the statement that starts, stops or resets the replication of a channel, such as ``STOP REPLICA``.
+
+        ``verb`` is START, STOP or RESET, and ``channel`` the channel's name, empty for the default channel. ``thread``
+        restricts the statement to ``IO_THREAD`` or ``SQL_THREAD``; with an empty text it applies to both threads.
         """
         thread = thread and f" {thread}"
         return self.control.format(verb=verb, thread=thread, channel=self._named(channel))
 
     def wait(self, gtids: str, seconds: float) -> str:
-        """Return the statement that waits at most ``seconds`` until the server has applied ``gtids``. The statement's
-        result is 0 when it has.
+        """Return the statement that waits at most ``seconds`` until the server has applied the GTID set ``gtids``. The
+        statement's result is 0 if the server has applied the set in time.
         """
         return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, _SHORTEST_WAIT))
 
     def changed(self, channel: str, settings: str) -> str:
-        """Return the statement that changes settings of the source of ``channel``. ``settings`` is the text of its
+        """Return the statement (such as ``CHANGE REPLICATION SOURCE TO``) that changes settings of a replication
+        channel.
+
+        ``channel`` is the channel's name, empty for the default channel. ``settings`` is the text of the statement's
         clauses, such as ``SOURCE_DELAY=3``.
         """
         return self.change.format(channel=self._named(channel), settings=settings)
 
     def delayed(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
-        """Return the statements that make a channel apply each transaction ``seconds`` after its commit at the source.
+        """Return the statements that make a replication channel apply each transaction ``seconds`` after its commit at
+        the source. 0 seconds end the delay.
 
-        The number 0 ends the delay. Without ``applies`` the SQL thread stays stopped.
+        The statements stop the channel, set the delay, and start the channel. Without ``applies`` only the I/O thread
+        is started.
         """
         return [
             self.controlled("STOP", channel),
@@ -170,7 +184,7 @@ _HEARTBEAT = 1
 
 
 def _dialects() -> Iterator[tuple[Family, Dialect]]:
-    """Yield the dialect of each family from ``dialects.toml``."""
+    """Yield pairs of a server family and its dialect (options and statements), as read from ``dialects.toml``."""
     facts = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
     for family in get_args(Family):
         own: dict[str, Any] = {
@@ -195,8 +209,8 @@ def identifier(name: str) -> str:
 
 
 def sql_value(rule: Rule) -> str:
-    """Return the value of a filter rule as CHANGE REPLICATION FILTER spells it, with quotes where MySQL requires
-    them.
+    """Return the value of a filter rule, such as the table of an ignore rule, as the statement CHANGE REPLICATION
+    FILTER spells it. The value is quoted where MySQL requires quotes.
     """
     match rule.kind.form:
         case ValueForm.DATABASE_PAIR:
@@ -345,16 +359,19 @@ _TURN = 1.0
 
 
 def channel_states(server: SqlServer) -> list[ChannelState]:
-    """Return what SHOW REPLICA STATUS of a server says about each channel; empty for a server without channels.
+    """Return the state of each replication channel of a server, as SHOW REPLICA STATUS tells it. A server without
+    channels has an empty list.
 
-    The name of the source node, the lag, and the GTIDs that a channel has applied are not in the result, since the
+    The fields for the name of the source node, the lag, and the GTIDs that a channel has applied are not set, since the
     server does not show them. Raises NodeIsDown and SqlFailed.
     """
     return list(map(_state, status_rows(server)))
 
 
 def status_rows(server: SqlServer) -> list[dict[str, Any]]:
-    """Return the rows of SHOW REPLICA STATUS, with the names that MySQL gives to the columns of both families."""
+    """Return the rows of SHOW REPLICA STATUS, one for each replication channel, as dictionaries of values by column.
+    MariaDB's columns get the names that MySQL gives to them.
+    """
     return [
         {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
         for row in server.rows(server.dialect.status)
@@ -386,7 +403,7 @@ def _state(named: Mapping[str, Any]) -> ChannelState:
 def wait_for_gtids(
     server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
 ) -> None:
-    """Wait until a replica has applied a GTID set.
+    """Wait until the replica ``server`` has applied the GTID set ``gtids``.
 
     ``held`` returns why the replica's threads are paused on purpose, or an empty text. The threads of a paused replica
     may start again, so that the wait continues to its limit. Raises NotCaughtUp after ``timeout`` seconds, or when a
@@ -453,10 +470,11 @@ def databases_of(server: SqlServer) -> list[str]:
 
 
 def read_data(server: SqlServer) -> dict[str, str]:
-    """Return the data of a server outside the system databases, by object, such as ``table shop.orders``.
+    """Return a dictionary of the data of a server outside the system databases, for a comparison with another server.
 
-    The value is the checksum of a table, ``present`` for a database, and the definition of other objects. The
-    definition of a table has an entry of its own. Raises NodeIsDown and SqlFailed.
+    A key names an object, such as ``table shop.orders``. The value is the checksum of a table, ``present`` for a
+    database, and the definition of other objects. The definition of a table has an entry of its own. Raises NodeIsDown
+    and SqlFailed.
     """
     databases = databases_of(server)
     found = {f"database {name}": "present" for name in databases}

@@ -43,16 +43,20 @@ class LinkProcess(Helper):
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:
-        """Return the link with this name. For an unknown name, the methods of the result raise LinkError."""
+        """Return a handle for the link ``name``, by which the link is queried and changed. For an unknown name, the
+        methods of the handle raise LinkError.
+        """
         return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
-        """Return for each link, by its name, its state and how many bytes and connections it has passed."""
+        """Return a dictionary from the name of each link to its counters: its state, and the bytes and connections that
+        it has passed.
+        """
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
     def history(self) -> dict[str, tuple[Happening, ...]]:
-        """Return for each link, by its name, the latest changes, faults and connections."""
+        """Return a dictionary from the name of each link to its history: the latest changes, faults and connections."""
         found: dict[str, tuple[Happening, ...]] = self.ask(None, "history")
         return found
 
@@ -69,7 +73,9 @@ class OpenLink:
         self._process = process
 
     def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Connect new connections to another port and host of the source. Open connections stay as they are."""
+        """Let the link's proxy connect new connections to another port and host, at which the source listens now. Open
+        connections stay as they are.
+        """
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:
@@ -81,18 +87,22 @@ class OpenLink:
         self._process.ask(self.name, "set", shape)
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones for ``seconds``; with None until :meth:`heal` is called."""
+        """Cut the link: reset all its connections and refuse new ones for ``seconds``; with None until :meth:`heal` is
+        called.
+        """
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
         """Cut the link when ``nbytes`` more bytes have reached the target, the node that reads through the link.
 
-        The cut lasts for ``seconds``; None: until :meth:`heal`.
+        A cut resets all connections and refuses new ones. It lasts for ``seconds``; None: until :meth:`heal` is called.
         """
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass, but keep the connections open, for ``seconds``; with None until :meth:`heal` is called."""
+        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None this lasts until
+        :meth:`heal` is called.
+        """
         self._process.ask(self.name, "silence", seconds)
 
     def drop_connections(self) -> None:

@@ -93,8 +93,8 @@ class Line(Generic[Receiver]):
         """The time at which the last accepted byte comes out."""
 
     def room(self, now: float) -> int:
-        """Return how many more bytes may be put into the line at the time ``now``, so that no byte waits too long for
-        the wire.
+        """Return how many more bytes may be put into the line (queue of one direction of a link) at the time ``now``.
+        The limit keeps the wait of bytes for the wire short.
 
         An idle line accepts at least 1 byte, even if its rate is low.
         """
@@ -118,10 +118,11 @@ class Line(Generic[Receiver]):
         return self.room_time() <= now and MOST_HELD - self.held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time at which the wire will need only half of ``WINDOW`` for the bytes that wait. From then on the
-        caller may read from the senders' sockets again.
+        """Return the time from which on the caller may read from the senders' sockets again, after the line (queue) was
+        full.
 
-        ``WINDOW`` is the longest time for which accepted bytes may wait, seconds.
+        The wire then needs only half of ``WINDOW`` for the bytes that wait. ``WINDOW`` is the longest time for which
+        accepted bytes may wait, seconds.
         """
         return self._wire_free - WINDOW / 2
 
@@ -134,8 +135,8 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Put bytes for the socket ``receiver``, or the end or reset of a stream, into the line (queue) at the time
-        ``now``.
+        """Put ``data``, bytes for the socket ``receiver``, into the line (queue) at the time ``now``. Another ``mark``
+        puts in the end or the reset of a stream, without bytes.
 
         ``since`` is an earlier time since which the bytes have waited, because the line was full; None: they have not
         waited. The line then sends them as if it had accepted them at ``since``. So a process that reads late does not
@@ -174,12 +175,13 @@ class Line(Generic[Receiver]):
 
     def next_time(self) -> float | None:
         """Return the earliest time at which :meth:`pop` should be called again, because an entry of the line (queue)
-        will have arrived by then. None: the line is empty.
+        will have arrived by then. None if the line is empty.
         """
         return self._pieces[0].due if self._pieces else None
 
     def change(self, now: float, shape: LinkShape) -> None:
-        """Change the rate, delay and jitter of the line (one direction of a link) at the time ``now``.
+        """Change the rate, delay and jitter of the line (one direction of a link) to those of ``shape``, at the time
+        ``now``.
 
         A shorter delay applies to the bytes in the line, too. A new rate applies to later bytes only.
         """
@@ -191,8 +193,8 @@ class Line(Generic[Receiver]):
         self._shape = shape
 
     def shift(self, seconds: float) -> None:
-        """Let everything in the line (queue) arrive ``seconds`` later. The link calls this after it has passed nothing
-        for that time.
+        """Delay everything in the line (queue of one direction of a link) by ``seconds``. The link calls this after it
+        has passed nothing for that time.
         """
         for piece in self._pieces:
             piece.due += seconds

@@ -127,7 +127,9 @@ class _End(asyncio.BufferedProtocol):
             self.way.take(self.peer, b"", Mark.RESET)
 
     def update_reading(self) -> None:
-        """Start or stop reading. The socket is read only while the link and the other socket accept its bytes."""
+        """Start or stop reading from the socket. It is read only while the link and the other socket of the connection
+        accept its bytes.
+        """
         if self.transport is not None and not self.is_gone and not self._has_ended:
             wanted = self.way.is_open and self.peer._is_accepting
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
@@ -154,11 +156,10 @@ class _End(asyncio.BufferedProtocol):
         return True
 
     def unsent(self) -> int:
-        """Return the number of delivered bytes that the operating system of the socket's other end has not acknowledged
-        yet.
+        """Return the number of bytes written to the socket that the system at the other end has not acknowledged yet.
 
-        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them,
-        so a planned cut waits for 0.
+        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
+        Therefore a planned cut waits until the number is 0.
         """
         if self.transport is None:
             return 0
@@ -218,8 +219,8 @@ class _Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Deliver the bytes that have come out of the direction's line (queue) to their sockets, and set the timer for
-        the next ones.
+        """Write the bytes that have crossed the link in this direction to their sockets, and set the timer for the next
+        ones.
         """
         _cancel(self._timer)
         if self._link.state != "up":
@@ -344,19 +345,24 @@ class Link:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Connect new connections to another address (host and port) of the source. Open connections stay."""
+        """Let the proxy connect new connections to another address (host and port), at which the source listens now.
+        Open connections stay.
+        """
         self._address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones for ``seconds``; with None until :meth:`heal` is called."""
+        """Cut the link: reset all its connections and refuse new ones for ``seconds``; with None until :meth:`heal` is
+        called.
+        """
         self._fail("cut", "cut", seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
         """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
 
-        The cut lasts for ``seconds``; None: until :meth:`heal`. A cut or a silence that has an end still ends at its
-        time. Raises LinkError for a negative number.
+        A cut resets all connections and refuses new ones. It lasts for ``seconds``; None: until :meth:`heal` is called.
+        If the link is already cut or silent for a time, this fault still ends at its time. Raises LinkError for a
+        negative number.
         """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
@@ -379,7 +385,9 @@ class Link:
         self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass, but keep the connections open, for ``seconds``; with None until :meth:`heal` is called."""
+        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None this lasts until
+        :meth:`heal` is called.
+        """
         self._fail("silent", "silenced", seconds)
 
     def reset(self) -> None:
@@ -388,7 +396,7 @@ class Link:
         self._reset_connections()
 
     def heal(self) -> None:
-        """End a cut, a silence or a scheduled outage, and cancel a cut that :meth:`cut_after` planned."""
+        """End a cut, a silence or a scheduled outage of the link, and cancel a cut that :meth:`cut_after` planned."""
         self._forget_plans()
         self._is_scheduled_out = False
         self._set_fault("up")
@@ -402,7 +410,7 @@ class Link:
         self._keeper.close()
 
     def end(self, end: _End, *, is_reset: bool = True) -> None:
-        """Close both sockets of a proxied connection. ``end`` is one of the two.
+        """Close both sockets of a proxied connection. ``end`` is one of the two sockets.
 
         With ``is_reset`` they are closed at once with a TCP reset, otherwise after all bytes have been sent.
         """
@@ -478,7 +486,10 @@ class Link:
             timer.cancel()
 
     def _follow_schedule(self, elapsed: float) -> None:
-        """Begin or end a scheduled outage. ``elapsed`` is the time since the link got its outages, seconds."""
+        """Apply the link's schedule of outages at a moment: begin the outage that is due, or end the present one.
+
+        ``elapsed`` is the time since the link got its outages, seconds.
+        """
         is_out = self._shape.is_down(elapsed)
         if is_out != self._is_scheduled_out:
             self._is_scheduled_out = is_out
@@ -553,9 +564,11 @@ class Link:
             self.end(target)
 
     async def _connected(self, host: str, port: int, shape: LinkShape) -> socket.socket:
-        """Return a socket that is connected to the first of a host's addresses that accepts it. Raises OSError.
+        """Return a socket that is connected to a host, at the first of the host's addresses that accepts it. Raises
+        OSError if none does.
 
-        The name ``localhost`` often has an IPv6 address first, at which many servers do not listen.
+        ``shape`` has the rate and delay of the link, by which the socket's buffers are sized. The name ``localhost``
+        often has an IPv6 address first, at which many servers do not listen.
         """
         failed = OSError("the host has no address")
         for family, kind, protocol, _, to in await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -604,7 +617,8 @@ def _receive_buffer(shape: LinkShape) -> int | None:
 
 
 def _prepare(sock: socket.socket, shape: LinkShape) -> None:
-    """Set the options of a socket that must be set before it connects or listens. Accepted sockets inherit them.
+    """Set the options of a link's socket that must be set before it connects or listens. Accepted sockets inherit them.
+    ``shape`` has the link's rate and delay, by which the receive buffer is sized.
 
     A slow line hands over a message in pieces, each at its time. Nagle's algorithm would hold back the later ones until
     the receiver's delayed acknowledgement. asyncio does not turn it off for accepted sockets of an unnamed protocol.
@@ -714,6 +728,8 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process of the links until its caller closes the socket."""
+    """Run the process that carries the links (proxies with rate and delay) of a topology. It ends when its caller
+    closes the socket between them.
+    """
     with Connection(int(sys.argv[1])) as caller:
         asyncio.run(serve(caller))
