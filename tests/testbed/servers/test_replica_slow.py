@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -112,4 +113,5 @@ def test_the_error_about_a_statement_in_latin1_is_shown(server: Make) -> None:
         session.cursor().execute("INSERT INTO shop.t VALUES ('é')")
     while not (errors := channel_states(replica)[0].errors):
         time.sleep(0.05)
-    assert "Query: 'INSERT INTO shop.t VALUES ('\\xe9')'" in errors[0]
+    # Since 11.8 MariaDB writes a question mark itself.
+    assert re.search(r"Query: 'INSERT INTO shop\.t VALUES \('(\\xe9|\?)'\)'", errors[0])
