@@ -102,10 +102,11 @@ def _equal_or_both_null(values: pa.Array, other: Any) -> pa.Array:
 
 
 def _among(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
-    """Return for each value whether it is in the list ``wanted``, like SQL's ``IN``.
+    """Return a Boolean array that tells for each element of ``values`` whether it is in the list ``wanted``, like SQL's
+    ``IN``.
 
-    The result is null (unknown) for a null value. If the list contains a null, it is also null for a value that is
-    not in the list.
+    A null in ``values`` gives null (unknown). If ``wanted`` has a null, an element that is not in ``wanted`` also gives
+    null.
     """
     kind = _kind(values)
     known = [one for one in wanted if one is not None]
@@ -205,8 +206,8 @@ class GrowingSet:
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def starting(self, text: str) -> Offset:
-        """Return the position that a user named in the option ``startingPosition``: ``earliest``, ``latest``, or
-        ``file:position``.
+        """Return the position (file and offset) for ``text``, the value of the option ``startingPosition``. It is
+        ``earliest``, ``latest``, or ``file:position``.
 
         Raises OptionError for another notation, BinlogMissing for a file outside the set, and PositionError if no
         transaction begins there.
@@ -240,7 +241,8 @@ class GrowingSet:
     def ranges(
         self, start: Offset, end: Offset, range_size: int, *, for_filters: bool = False
     ) -> list[Range]:
-        """Divide the events between two positions into ranges (parts of files), one for each task of a micro-batch.
+        """Divide the events between the positions ``start`` and ``end`` into ranges (parts of files), one for each task
+        of a micro-batch.
 
         Each range has complete transactions, and ends with the transaction by which it has at least ``range_size``
         bytes. With ``for_filters``, the ranges have the data that filters need: the tables of prepared XA transactions,
@@ -481,10 +483,11 @@ def _events(
     *,
     skip: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one part of a binlog file as Arrow batches.
+    """Yield the events of the part of a binlog file that ``partition`` names, as Arrow batches. Spark passes the
+    partition to a task of the query.
 
-    ``columns`` are the names of the batches' columns, and ``predicates`` the conditions that an event must meet. With
-    ``skip``, end before damage and log a warning, instead of raising BinlogError.
+    ``options`` are those of the query, ``columns`` the names of the batches' columns, and ``predicates`` the conditions
+    that an event must meet. With ``skip``, end before damage and log a warning, instead of raising BinlogError.
     """
     wanted = partition.value
     if not isinstance(wanted, Range):
@@ -592,7 +595,8 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
     is returned unchanged. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own.
 
     With ``newColumns=stop``, the result also has the table's columns, so that tasks detect a later ALTER TABLE. They
-    are left out for a batch query with a user's schema, and if ``before`` or ``after`` has a map among its fields.
+    are left out for a batch query (``is_stream`` False) with a user's schema, and if ``before`` or ``after`` has a map
+    among its fields.
 
     Raises OptionError if ``before`` or ``after`` is not a struct in ``schema``, although the option ``table`` is set.
     """
@@ -622,9 +626,10 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:
-    """Return the column names of a schema that a user gave to Spark.
+    """Return the column names of ``schema``, which a user gave to Spark, after a check of the schema.
 
-    Raises OptionError for an unknown column, or for a column of another type than the data source's.
+    Raises OptionError for a column that a query with these ``options`` cannot have, or for a column of another type
+    than the data source's.
     """
     types = options.types
     for field in schema:

@@ -714,8 +714,9 @@ class BinlogSet:
         return changed
 
     def _named(self, name: str, *, is_last: bool) -> Path | None:
-        """Return the path of the file that a line of the index file names. None for the last line if there is no such
-        file.
+        """Return the path of the binlog file ``name``, as a line of the index file names it. If no file has this path,
+        the result is the path of the same name beside the index file. ``is_last`` marks the last line, for which the
+        result is None if neither file exists.
 
         Raises BinlogUnreadable when the system cannot look up the path.
         """

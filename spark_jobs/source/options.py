@@ -333,8 +333,8 @@ def _listed_names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None
 
 
 def _choice(given: Mapping[str, str], name: str, *choices: str) -> str:
-    """Return the value of the option ``name``. It must be one of ``choices``, of which the first is the default. Raises
-    OptionError for another value.
+    """Return the value of the option ``name`` in lower case. The value must be one of ``choices``, of which the first
+    is the default. ``given`` has the user's options by their names in lower case. Raises OptionError for another value.
     """
     value = given.get(name.lower(), choices[0]).lower()
     if value not in choices:

@@ -212,8 +212,8 @@ def _head(file: BinlogFile) -> Block:
 def _batches(
     events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one Arrow batch with those of the rows in ``events`` for which the filter and all predicates are true.
-    Yield nothing if there are none.
+    """Yield one Arrow batch with the rows of ``events`` for which the query's filter and all predicates are true. Yield
+    nothing if there are no such rows.
 
     ``schema`` has the batch's columns. ``predicates`` are the conditions of the query's WHERE clause.
     """

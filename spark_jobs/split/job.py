@@ -497,11 +497,12 @@ _SYNCS = 8
 def _finish_set(
     name: str, files: Sequence[OutputFile], directory: Path, specification: Specification
 ) -> NamedBinlog:
-    """Complete the files of one output (a binlog set that the split writes), write its index file, and return its entry
-    for the manifest.
+    """Complete the files of the output ``name`` (a binlog set that the split writes), write its index file, and return
+    its entry for the manifest.
 
     Each file gets its first events, and a Rotate event to the next file. ``files`` are in order, in ``directory``.
-    Raises OutputError if a file cannot be written or does not have the expected size.
+    ``specification`` is the user's choice of outputs, from which the entry's filter rules are taken. Raises OutputError
+    if a file cannot be written or does not have the expected size.
     """
     parts = [file.part for file in files]
     names = [part.name for part in parts]
@@ -519,8 +520,8 @@ def _finish_set(
 
 
 def _finish_file(directory: Path, file: OutputFile, following: str | None) -> None:
-    """Write the first events of an output file, and at its end a Rotate event to ``following``, the name of the
-    output's next file (None: no Rotate event).
+    """Write the first events of an output file in ``directory``, and at its end a Rotate event. The event names
+    ``following``, the output's next file (None: no Rotate event).
     """
     path, size, fd = directory / file.part.name, file.part.size, file.fd
     rotate = bytearray()

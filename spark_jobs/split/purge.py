@@ -121,10 +121,10 @@ def _time(binlog: NamedBinlog, before: str) -> float:
 
 
 def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
-    """Finish a purge that the manifest (the list of a split's files) has recorded. Remove the purged files' names from
-    the index file, and then delete these files.
+    """Finish a purge of ``binlog``, which the manifest (the list of a split's files) has recorded. Remove the purged
+    files' names from the binlog's index file, and then delete these files.
 
-    Return the names of the files that existed.
+    Return the names of the deleted files. An interrupted purge may have deleted some files already.
     """
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
         remove(left)  # A purge that was killed may have left this temporary file.

@@ -113,8 +113,8 @@ def _measure(
     options: ReadOptions,
     label: str,
 ) -> tuple[Facts, bool]:
-    """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
-    binlogs again. The second result tells whether these bytes are an estimate.
+    """Return two values: the traffic of a binlog set, counted in tasks by ``run``, and whether the counted bytes are an
+    estimate. From the counts, the bytes that a filter passes are computed without reading the binlogs again.
 
     With ``filters`` the counts are exact, and valid for these filters only. With None they are valid for every filter,
     but each part of a compressed transaction is estimated. ``label`` names the work for the progress bar.

@@ -188,8 +188,8 @@ def _print_tables(found: Suggestions, console: Console, top: int) -> None:
 
 
 def _about(found: Suggestions) -> str:
-    """Return the sign for an estimate that precedes the bytes of rejected rules and of tables without a reader. It
-    is empty if they are exact.
+    """Return the text "~ ", which marks printed numbers of bytes as estimates. The text is empty if the numbers are
+    exact.
     """
     return "~ " if found.estimates else ""
 

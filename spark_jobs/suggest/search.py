@@ -32,14 +32,17 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:
-    """Return the tables that the events of a table, or a statement, change. For a statement they are the tables that
-    its text shows.
+    """Return the tables that belong to ``subject``, a table or statement about which filters decide. For a table the
+    list has only this table, and for a statement the tables that its text shows. Tables without a known schema are left
+    out.
     """
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]
 
 
 def tables_among(subjects: Iterable[Subject]) -> list[TableSubject]:
-    """Return the tables that rows events or statements change, without repetitions."""
+    """Return the tables that belong to any of ``subjects`` (tables and statements), without repetitions. The tables of
+    a statement are those that its text shows.
+    """
     return [*dict.fromkeys(table for subject in subjects for table in tables_of(subject))]
 
 
