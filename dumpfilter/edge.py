@@ -204,9 +204,10 @@ def _close(reader: SharedReader) -> None:
 class Edge:
     """The ports at which one slave serves its relay logs to other slaves and to MySQL or MariaDB replicas.
 
-    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a
-    certificate that the slave makes. ``ca`` is then the CA file for replicas' certificates. With ``insecure`` replicas
-    on other machines may connect without TLS. ``lower_case_table_names`` is the slave's setting for comparing names.
+    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and the port for replicas
+    shows a self-signed certificate, which is made at the start. ``ca`` is then the file of the CAs that must have
+    signed a replica's own certificate, if the replica shows one. With ``insecure`` replicas on other machines may
+    connect without TLS. ``lower_case_table_names`` is the slave's setting for comparing names.
 
     Raises OptionError for a configuration that cannot be used, and Exposed when other machines could connect to a port
     without TLS or a login.

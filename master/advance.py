@@ -503,11 +503,13 @@ class ReplicaEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Return the objects that make the messages of a chunk. ``plan`` lists the byte ranges of ``segment`` (scanned
-        events) to send. The messages have stand-ins (empty transactions) for the dropped transactions.
+        """Divide one chunk (events that are sent together) into plans, each of which can make its messages. Return the
+        plans, most often one.
 
-        ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment. Most
-        often there is one object. In a relay log a chunk with very many stand-ins is split into several.
+        ``plan`` lists the byte ranges of ``segment`` (scanned events) to send. The messages have stand-ins (empty
+        transactions) for the dropped transactions. A chunk with very many stand-ins gives several plans if the dump
+        reads a relay log, whose Gap events name the dropped transactions. ``told`` has the positions before and after
+        the chunk. ``place`` is the dump's position before the segment.
         """
         source, resume = place.source, place.thread.resume
         whole = ReplicaPlan(plan, source, told)

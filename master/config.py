@@ -179,9 +179,11 @@ class ImposedFilter(FilterTable):
     @property
     def boundary(self) -> BoundaryFilter:
         """The filter by which the master keeps the rows of excluded tables from the slave, whatever the slave's own
-        filter is. It is stricter than the rules alone.
+        filter is. In contrast to an ordinary filter, it also drops a statement that passes the rules but writes excluded tables
+        only.
 
-        ``on_undecided`` says whether an event that the filter cannot decide is sent, dropped, or stops the dump.
+        The setting :attr:`on_undecided` says whether an event about which the filter cannot decide is sent, dropped, or
+        stops the dump.
         """
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 

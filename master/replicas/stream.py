@@ -93,8 +93,11 @@ class KnownPosition:
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the position that the replica shows differs from the dump's position (``position`` in ``file``),
-        and the master can correct it by an event.
+        """Tell whether the position in the replica's SHOW REPLICA STATUS differs from the dump's position (``position``
+        in ``file``), and the master can set it by the event of :meth:`correction`.
+
+        The event cannot set a position in another file. For MySQL replicas that do not understand heartbeats of version
+        2, it cannot set a position above 4 GiB either.
         """
         if file != self._file or not self.corrects:
             return False

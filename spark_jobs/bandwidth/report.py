@@ -60,7 +60,7 @@ class Group:
 
     @property
     def figures(self) -> SlaveFigures:
-        """The results of the first member. They are equal for all members except for name and server id."""
+        """The results of the group's first slave. Those of the other slaves differ only in name and server id."""
         return self.members[0]
 
     @property

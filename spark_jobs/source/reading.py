@@ -168,9 +168,10 @@ def read_batches(
 
 
 def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = None) -> RowImageReader:
-    """Return a reader of the rows that events changed, with the types of the query's columns.
+    """Return a reader that decodes the images of rows before and after their change, as values of the column types that
+    ``options`` (the options of a Spark query or an export) ask for.
 
-    ``invalid_dates`` is a counter, by column name, of dates that become null because no calendar has them.
+    The reader counts impossible dates, such as February 30, in ``invalid_dates`` by column name. They become null.
     """
     return RowImageReader(
         options.row_types,

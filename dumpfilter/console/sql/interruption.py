@@ -39,10 +39,8 @@ class Interrupt(threading.Event):
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Register ``callback`` for the duration of the ``with`` block, for example to wake a thread that waits in the
-        block.
-
-        If another thread sets the signal during the block, that thread calls ``callback``.
+        """Let the thread that interrupts the statement call ``callback``, if it does so during the ``with`` block. The
+        callback wakes, for example, a thread that waits in the block.
         """
         self._callbacks.append(callback)
         try:
