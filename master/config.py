@@ -179,8 +179,8 @@ class ImposedFilter(FilterTable):
     @property
     def boundary(self) -> BoundaryFilter:
         """The filter by which the master keeps the rows of excluded tables from the slave, whatever the slave's own
-        filter is. In contrast to an ordinary filter, it also drops a statement that passes the rules but writes excluded tables
-        only.
+        filter is. In contrast to an ordinary filter, it also drops a statement that passes the rules but writes
+        excluded tables only.
 
         The setting :attr:`on_undecided` says whether an event about which the filter cannot decide is sent, dropped, or
         stops the dump.

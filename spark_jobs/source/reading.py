@@ -168,8 +168,8 @@ def read_batches(
 
 
 def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = None) -> RowImageReader:
-    """Return a reader that decodes the images of rows before and after their change. ``options`` (of a Spark query or an
-    export) say which column types the values have.
+    """Return a reader that decodes the images of rows before and after their change. ``options`` (of a Spark query or
+    an export) say which column types the values have.
 
     The reader counts impossible dates, such as February 30, in ``invalid_dates`` by column name. They become null.
     """
