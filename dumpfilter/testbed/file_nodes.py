@@ -30,8 +30,6 @@ from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 MICROSECONDS = 1_000_000
 _BITS = 8
 _READ = 1 << 20
-_LOOK = 0.01
-"""The interval at which a replay notices the end of a pause, seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,10 @@ class Replay:
         """Whether everything has been written."""
         self._tables = tables
         self._directory = directory
-        self._ready, self._ended, self._closed = threading.Event(), threading.Event(), threading.Event()
+        self._ready, self._ended = threading.Event(), threading.Event()
+        self._changed = threading.Condition()
+        """The condition that a resumed or closed replay notifies."""
+        self._is_closed = False
         self._paused_at: float | None = None
         self._began = 0.0
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
@@ -133,20 +134,25 @@ class Replay:
 
         The times of the later transactions move by the length of the pause.
         """
-        if self._paused_at is None:
-            self._paused_at = time.monotonic()
+        with self._changed:
+            if self._paused_at is None:
+                self._paused_at = time.monotonic()
 
     def resume(self) -> None:
         """End a :meth:`pause` of the replay of a binlog set, so that further transactions are written. Without a pause
         nothing changes.
         """
-        if self._paused_at is not None:
-            self._began += time.monotonic() - self._paused_at
-            self._paused_at = None
+        with self._changed:
+            if self._paused_at is not None:
+                self._began += time.monotonic() - self._paused_at
+                self._paused_at = None
+                self._changed.notify()
 
     def close(self) -> None:
         """End the thread that writes the binlog set. Transactions that it has not written yet are never written."""
-        self._closed.set()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -192,17 +198,18 @@ class Replay:
 
     def _clock(self) -> int:
         """Return the time since the start of the replay, without pauses, microseconds."""
-        now = time.monotonic() if (paused := self._paused_at) is None else paused
-        return int((now - self._began) * MICROSECONDS)
+        with self._changed:
+            now = time.monotonic() if self._paused_at is None else self._paused_at
+            return int((now - self._began) * MICROSECONDS)
 
     def _wait_until(self, due: int) -> bool:
         """Wait until the replay's clock, which stands still during a pause, reaches ``due`` microseconds. Return False
         if the replay was closed meanwhile, otherwise True.
         """
-        is_closed = self._closed.is_set()
-        while not is_closed and (left := due - self._clock()) > 0:
-            is_closed = self._closed.wait(min(left / MICROSECONDS, _LOOK))
-        return not is_closed
+        with self._changed:
+            while not self._is_closed and (left := due - self._clock()) > 0:
+                self._changed.wait(left / MICROSECONDS if self._paused_at is None else None)
+            return not self._is_closed
 
 
 def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
