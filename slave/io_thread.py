@@ -297,8 +297,9 @@ class IoThread(ChannelThread):
             request.filter.MergeFrom(pb.FilterDefinition(names=known.name))
         try:
             begun = time.monotonic()
-            call = stub.Register.future(request, timeout=self._patience(request))
-            self._watch(call, self._patience(request))
+            patience = self._patience(request)
+            call = stub.Register.future(request, timeout=patience)
+            self._watch(call, patience)
             answer: pb.RegisterResponse = call.result()
             self._line_rate = _rate(
                 request.ByteSize() + answer.ByteSize() + _HEADERS, time.monotonic() - begun

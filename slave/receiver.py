@@ -14,7 +14,6 @@ import re
 import threading
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.base.options.values import SYNC_EVENTS
@@ -98,8 +97,10 @@ class Receiver:
         """Whether the bytes after the last resume point are still in the relay log, until the first chunk of the new
         stream has come.
         """
-        self._own_events: dict[str, Any] = {"server_id": 0, "checksum": False}
-        """The server id and the kind of the events that the slave itself makes: those of the master's events."""
+        self._server_id = 0
+        """The server id of the events that the slave itself makes, which is that of the master's format description."""
+        self._checksum = False
+        """Whether the master's events, and those that the slave makes, end in a checksum."""
         self._proof = EventProof(checksum=False)
         here = self.place.now
         self.filter_digest = here.filter_digest
@@ -211,7 +212,9 @@ class Receiver:
 
     def _note_master(self) -> None:
         description = FormatDescription.parse(self._relay_log.format_description())
-        head = make_head(self._origin(), **_own_events(description))
+        head = make_head(
+            self._origin(), server_id=description.header.server_id, checksum=description.checksum
+        )
         self.place.move(relay_offset=self._relay_log.append(head))
 
     def _origin(self) -> dict[str, str]:
@@ -360,7 +363,7 @@ class Receiver:
             description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
             raise StreamDamaged(f"the master sent an unusable format description event: {error}") from error
-        self._own_events = _own_events(description)
+        self._server_id, self._checksum = description.header.server_id, description.checksum
         self._proof = EventProof(checksum=description.checksum)
 
     def _check_continuation(self, chunk: pb.Chunk) -> None:
@@ -408,9 +411,7 @@ class Receiver:
         if data:
             self._relay_log.append(data)
         if begins_with_event:
-            self._measured.relay_delay.observe_since(
-                commit_time(events, checksum=self._own_events["checksum"])
-            )
+            self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
         self._completed += completed
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
@@ -439,11 +440,13 @@ class Receiver:
             gaps = gaps_from_proto(chunk.gaps)
             if len(gaps.offset) and int(gaps.offset[-1]) > len(events):
                 raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
-            data = with_gaps(events, chunk.gaps.source, gaps, **self._own_events)
+            data = with_gaps(
+                events, chunk.gaps.source, gaps, server_id=self._server_id, checksum=self._checksum
+            )
         has_moved = chunk.resume_position != self.place.now.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.
-            return make_gap(Gap(chunk.resume_position), **self._own_events)
+            return make_gap(Gap(chunk.resume_position), server_id=self._server_id, checksum=self._checksum)
         return data
 
     def _save(self, *, synced: bool) -> None:
@@ -453,10 +456,6 @@ class Receiver:
         if synced or self.place.now is not self.place.saved:
             self.place.save(synced=synced)
         self._relay_end.publish(self.place.now.relay_position)
-
-
-def _own_events(description: FormatDescription) -> dict[str, Any]:
-    return {"server_id": description.header.server_id, "checksum": description.checksum}
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:

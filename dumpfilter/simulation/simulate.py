@@ -187,7 +187,10 @@ class _Simulation:
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
             families.setdefault((group.setting.load, group.routes), []).append(group)
-        alike = sorted(families.values(), key=lambda family: _traffic_of(family[0]))
+        order: dict[tuple[object, ...], int] = {}
+        alike = sorted(
+            families.values(), key=lambda family: order.setdefault(_traffic_of(family[0]), len(order))
+        )
         size = -(-len(families) // _BATCHES)
         batches = [alike[start : start + size] for start in range(0, len(alike), size or 1)]
 
@@ -220,10 +223,12 @@ class _Simulation:
             Found(
                 node=group.nodes[0].name,
                 count=len(group.nodes),
+                variant=setting.variant,
+                load=setting.load,
                 what=search.what,
+                link=setting.link,
                 value=value,
                 worst=worst,
-                **setting.model_dump(include={"variant", "load", "link"}),
             )
             for group, (value, worst) in zip(groups, answers, strict=True)
         ]
@@ -259,12 +264,12 @@ class _Simulation:
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
 
-def _traffic_of(group: Group) -> str:
-    """Return a sort key that is equal for groups of nodes with equal traffic: equal pace of commits, binlogs, encodings
-    and filters. Sorting puts such groups side by side, so that they share caches.
+def _traffic_of(group: Group) -> tuple[object, ...]:
+    """Return a key that is equal for groups of nodes with equal traffic: equal pace of commits, binlogs, encodings and
+    filters.
     """
-    traffic = [(route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops]
-    return f"{group.setting.load} {traffic}"
+    traffic = ((route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops)
+    return group.setting.load, *traffic
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

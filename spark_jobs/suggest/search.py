@@ -401,7 +401,8 @@ class Search:
                 continue
             # A search reads nothing, and ends here after Ctrl-C.
             step(0)
-            after = [self._with_rule(one, candidate) for one in slaves]
+            changed = self._changed_by(candidate)
+            after = [self._with_rule(one, candidate, changed) for one in slaves]
             saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
             score = saved * sum(one.count * one.tables for one in after) / max(tables, 1)
             if score <= least:
@@ -458,12 +459,14 @@ class Search:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
-    def _with_rule(self, slave: Slave, candidate: Candidate) -> Slave:
+    def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
         """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule saves nothing or
         drops all tables, return the slave unchanged.
+
+        ``changed`` are the indexes of the subjects (tables and statements) about which the rule can decide.
         """
         definition, passing = slave.definition, self._passing(slave.flags)
-        changed = [number for number in self._changed_by(candidate) if passing[number]]
+        changed = [number for number in changed if passing[number]]
         if not changed or (candidate.keeps_database and definition.semantics is FilterSemantics.EFFECTIVE):
             return slave
         rules = (*definition.rules, str(candidate.rule(definition.semantics)))
