@@ -398,8 +398,8 @@ class CountersInfo(Info):
     since: float = 0.0
     """The Unix time at which the channel began to count."""
     counts: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """The numbers by name: the sums of the numbers in the master's messages, by the names of the fields of the protobuf
-    message ``Counts``, and these:
+    """The numbers by name. The names of the protobuf message ``Counts`` have the sums over the master's messages. There
+    are also these numbers:
 
     - ``connections``, ``heartbeats`` and ``chunks`` (all messages).
     - ``bytes_received``: the size of all events. Events that the slave had to receive twice count twice.

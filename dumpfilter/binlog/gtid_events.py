@@ -185,7 +185,7 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
 
     All numbers are varlen integers. The message begins with the serialization version (1) and the size of the whole
     message. The number after the size says which unknown fields a reader may skip: it is 0, or one more than the id of
-    a field that a reader must know. The fields follow in the order of their ids, each after its id:
+    a field that a reader must know. The fields follow in the order of their ids, each after its id.
 
     - 0: flags
     - 1: uuid, 16 integers
