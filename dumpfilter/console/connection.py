@@ -79,6 +79,7 @@ A connection carries out a command by the method of this name after an underscor
 """
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
@@ -405,18 +406,17 @@ class Connection:
         ``number`` and ``length`` are the command's number in MySQL's protocol and its length in bytes. Raises SqlError
         1153 for a command that is too long.
         """
-        if self.session is not None:
-            await self.session.limits.admit(length)
+        await self._client.limits.admit(length)
         if length > self.longest_command(number):
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
-    def counted(self, function: Callable[[], T]) -> Callable[[], T]:
+    def counted(self, function: F) -> F:
         """Return a function that calls ``function``, and counts the processor time of the call against the user's
         limit.
 
         A user who has taken too much processor time waits before the next command is received.
         """
-        return self._client.limits.counted(function)
+        return self._client.limits.counting()(function)
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
@@ -424,11 +424,15 @@ class Connection:
         async with self._client.limits.threads:
             interrupt = Interrupt()
             self.running = text
-            counted = self.counted(functools.partial(call, interrupt))
-            run_in_executor = asyncio.get_running_loop().run_in_executor
-            work = run_in_executor(self.port.pool, self._call_bounded, len(text), counted, interrupt)
+            # The tokens of a statement need up to 170 times its length, so that few large statements run at a time.
+            is_large = len(text) >= LARGE_STATEMENT
+
+            def run() -> T:
+                with held(self.port.large, interrupt) if is_large else contextlib.nullcontext():
+                    return self.counted(call)(interrupt)
+
             try:
-                return await self.finished(work)
+                return await self.finished(asyncio.get_running_loop().run_in_executor(self.port.pool, run))
             except (SqlError, ClientGone):
                 raise
             except DumpfilterError as failed:
@@ -443,12 +447,6 @@ class Connection:
             finally:
                 interrupt.set()
                 self.running = None
-
-    def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:
-        # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
-        is_large = length >= LARGE_STATEMENT
-        with held(self.port.large, interrupt) if is_large else contextlib.nullcontext():
-            return call()
 
     async def _com_query(self, data: bytes) -> None:
         await self._answer(self._text(data))
@@ -468,7 +466,7 @@ class Connection:
             return
         with unread(self.port.unread, self._client.user, result):
             for packet in answers.result_set(
-                self._login.capabilities, result, self._charset(), binary=binary
+                self._login.capabilities, result, self._client.character_set, binary=binary
             ):
                 self.stream.put(packet)
                 await self.stream.relieve()
@@ -499,7 +497,7 @@ class Connection:
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
-            parameter = answers.column_definition(Column("?"), self._charset())
+            parameter = answers.column_definition(Column("?"), self._client.character_set)
             for _ in range(statement.parameters):
                 self.stream.put(parameter)
                 await self.stream.relieve()
@@ -512,7 +510,7 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = statement.read_values(fields, answers.codec_of(self._charset()))
+        values = statement.read_values(fields, answers.codec_of(self._client.character_set))
         await self._answer(statement.with_values(values), binary=True)
 
     async def _com_stmt_send_long_data(self, data: bytes) -> None:
@@ -541,15 +539,12 @@ class Connection:
     def _text(self, data: bytes) -> str:
         # A server replaces invalid bytes of a statement by question marks, also in the names of filter rules. The
         # console refuses such a statement with error 1300, so that no wrong rule is set.
-        charset = self._charset()
+        charset = self._client.character_set
         try:
             return data.decode(answers.codec_of(charset))
         except UnicodeDecodeError as bad:
             rest = data[bad.start : bad.start + _SHOWN_BYTES].hex().upper()
             raise server_errors.ER_INVALID_CHARACTER_STRING(charset.name, rest) from bad
-
-    def _charset(self) -> CharacterSet:
-        return self.session.character_set if self.session else CharacterSet.utf8mb4
 
     async def _send_ok(self, _: bytes = b"") -> None:
         await self.stream.send(answers.ok(self._login.capabilities, Result()))
@@ -557,7 +552,7 @@ class Connection:
     _com_ping = _com_debug = _send_ok
 
     async def _send_error(self, failed: SqlError) -> None:
-        await self.stream.send(answers.error(failed, self._charset()))
+        await self.stream.send(answers.error(failed, self._client.character_set))
 
 
 def _character_set(collation: int) -> CharacterSet:

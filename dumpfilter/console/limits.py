@@ -10,9 +10,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
@@ -31,7 +30,6 @@ MOST_SELECTS = 2
 time.
 """
 
-T = TypeVar("T")
 SHARE = 0.25
 """The fraction of one processor that the commands of a user may take in the long run."""
 BURST_SECONDS = 1.0
@@ -98,19 +96,16 @@ class UserLimits:
                 await asyncio.sleep(over / SHARE)
             self._add(length * _SECONDS_PER_BYTE)
 
-    def counted(self, function: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that calls ``function``, and counts the processor time of the call against the user's
-        limit.
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the processor time of the current thread inside the ``with`` block against the user's limit. The
+        object can also decorate a function.
         """
-
-        def run() -> T:
-            begun = time.thread_time()
-            try:
-                return function()
-            finally:
-                self._add(time.thread_time() - begun)
-
-        return run
+        begun = time.thread_time()
+        try:
+            yield
+        finally:
+            self._add(time.thread_time() - begun)
 
     def _add(self, seconds: float) -> float:
         """Add processor time to the user's debt, and return the new debt, both in seconds. The debt is the processor

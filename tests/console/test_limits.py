@@ -57,7 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
     counted = UserLimits()
     begun = clock.now
-    counted.counted(clock.work(60.0))()
+    counted.counting()(clock.work(60.0))()
     asyncio.run(counted.admit(100))
     assert clock.now == pytest.approx(begun + (MOST_OWED_SECONDS - BURST_SECONDS) / SHARE, abs=0.01)
 
@@ -65,7 +65,7 @@ def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
 def test_a_user_who_owes_much_waits_and_others_do_not(clock: Clock) -> None:
     counted = UserLimits()
     begun = clock.now
-    counted.counted(clock.work(BURST_SECONDS + 1))()
+    counted.counting()(clock.work(BURST_SECONDS + 1))()
     asyncio.run(UserLimits().admit(100))
     assert clock.now == begun
     asyncio.run(counted.admit(100))
@@ -80,7 +80,7 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
         nonlocal done
         for _ in range(20):
             await counted.admit(1 << 16)
-            counted.counted(clock.work(0.1))()
+            counted.counting()(clock.work(0.1))()
             done += 0.1
 
     async def all_of_them() -> None:
@@ -103,7 +103,7 @@ def test_refused_commands_count(clock: Clock) -> None:
 
 def test_a_debt_falls_with_time(clock: Clock) -> None:
     counted = UserLimits()
-    counted.counted(clock.work(100.0))()
+    counted.counting()(clock.work(100.0))()
     clock.now += 100.0 / SHARE
     before = clock.now
     asyncio.run(counted.admit(1))
@@ -117,7 +117,7 @@ def test_a_call_that_fails_counts_as_well(clock: Clock) -> None:
 
     counted = UserLimits()
     with pytest.raises(ValueError, match="wrong"):
-        counted.counted(fails)()
+        counted.counting()(fails)()
     before = clock.now
     asyncio.run(counted.admit(1))
     assert clock.now > before
@@ -134,9 +134,9 @@ def test_the_processor_time_is_that_of_the_thread(clock: Clock, monkeypatch: pyt
 
     idle, busy = UserLimits(), UserLimits()
     before = clock.now
-    idle.counted(lambda: time.sleep(0.05))()
+    idle.counting()(lambda: time.sleep(0.05))()
     asyncio.run(idle.admit(1))
     assert clock.now == before
-    busy.counted(burn)()
+    busy.counting()(burn)()
     asyncio.run(busy.admit(1))
     assert clock.now > before
