@@ -36,7 +36,7 @@ class WatchedSet:
 
     def __init__(self, source: Path) -> None:
         self.source = source
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._opened: BinlogSet | None = None
         self._keys: list[tuple[int, int]] = []
         """The sort keys of the ends that the binlog had, in order."""
@@ -69,46 +69,48 @@ class WatchedSet:
         """Record the present time and the end of the node's binlog, from which lags are computed later. Return the
         paths and sizes (bytes) of all binlog files.
         """
-        files = self.files()
-        if files:
-            self.note_end(end_of(files), time.monotonic())
+        # Another thread's newer end must not come first, since an earlier end counts as a truncation.
+        with self._lock:
+            files = self.files()
+            if files:
+                self.note_end(end_of(files), time.monotonic())
         return files
 
     def note_end(self, end: Place, now: float) -> None:
-        """Record that the node's binlog had the end ``end`` at the time ``now`` (of ``time.monotonic``). Lags are
-        computed from these records. An end that is not beyond the last recorded one is ignored.
+        """Record that the node's binlog had the end ``end`` at the time ``now`` (of ``time.monotonic``). Ends beyond
+        ``end`` are forgotten, because a log may be truncated.
         """
         with self._lock:
-            if self._keys and end.key <= self._keys[-1]:
-                return
-            self._keys.append(end.key)
-            self._times.append(now)
+            at = bisect.bisect_left(self._keys, end.key)
+            # A log that is truncated has had the rest since the time of the first end beyond it.
+            self._times[at:] = self._times[at : at + 1] or [now]
+            self._keys[at:] = [end.key]
             if len(self._keys) > _MOST_ENDS:
                 half = len(self._keys) // 2
                 self._keys[:half] = self._keys[1:half:2]
                 self._times[:half] = self._times[1:half:2]
+
+    def reached(self, place: Place) -> float | None:
+        """Return the time (of ``time.monotonic``) since when the binlog has had all bytes before the position
+        ``place``. None if it did not have them at the last :meth:`note`.
+
+        >>> watched = WatchedSet(Path("b.index"))
+        >>> for at, end in ((1.0, 4), (2.0, 100), (3.0, 50), (4.0, 100)):
+        ...     watched.note_end(Place("b.1", end), at)
+        >>> [watched.reached(Place("b.1", end)) for end in (4, 50, 60, 101)]
+        [1.0, 2.0, 4.0, None]
+        """
+        with self._lock:
+            at = bisect.bisect_left(self._keys, place.key)
+            return self._times[at] if at < len(self._times) else None
 
     def lag_of(self, place: Place) -> Lag:
         """Return how far a reader at the position ``place`` (file and byte offset) is behind the end of the node's
         binlog, in seconds and bytes.
         """
         behind = bytes_after(self.note(), place)
-        return Lag(self.age_after(place, time.monotonic()), behind) if behind else NO_LAG
-
-    def age_after(self, place: Place, now: float) -> float:
-        """Return how long ago the binlog's end first advanced beyond the position ``place``, seconds. The result is 0
-        if no recorded end is beyond it.
-
-        ``now`` is the present time of ``time.monotonic``.
-
-        >>> watched = WatchedSet(Path("b.index"))
-        >>> watched.note_end(Place("b.1", 100), 1.0); watched.note_end(Place("b.1", 200), 2.0)
-        >>> watched.age_after(Place("b.1", 100), 5.0), watched.age_after(Place("b.1", 200), 5.0)
-        (3.0, 0.0)
-        """
-        with self._lock:
-            at = bisect.bisect_right(self._keys, place.key)
-            return max(now - self._times[at], 0.0) if at < len(self._times) else 0.0
+        since = self.reached(Place(place.file, place.position + 1))
+        return Lag(0.0 if since is None else time.monotonic() - since, behind) if behind else NO_LAG
 
 
 def end_of(files: Files) -> Place:

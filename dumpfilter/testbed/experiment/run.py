@@ -16,14 +16,13 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pymysql
 
-from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import BinlogTruncated, DumpfilterError
 from dumpfilter.base.waiting import watching
@@ -50,6 +49,7 @@ from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
+from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.experiment.definition import (
     Experiment,
     Load,
@@ -62,100 +62,13 @@ from dumpfilter.testbed.experiment.definition import (
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.values import NOWHERE, Place
 from dumpfilter.topology.links.shape import Happening, Outage
 
 # -- the logs of a run
 
-INTERVAL = 0.001
-"""The sampling interval of file sizes, seconds. It is the resolution of measured times."""
-
-LogName = str | tuple[str, str]
-"""The name of a log: the origin that writes it, or the node that receives it and the source that the node reads."""
-
-
-class Watched(NamedTuple):
-    """A binlog or relay log to observe: the files of one directory whose names are a common prefix and a number."""
-
-    directory: Path
-    prefix: str = ""
-    """The prefix of the files' names, up to the period before the number. Empty: any name."""
-
-    def files(self) -> list[Path]:
-        """Return the paths of the log's files that exist at this moment, sorted by their numbers."""
-        found: list[Path] = []
-        with contextlib.suppress(FileNotFoundError):
-            for path in self.directory.iterdir():
-                if path.suffix[1:].isdigit() and self.prefix in ("", path.stem):
-                    found.append(path)
-        return sorted(found, key=lambda path: int(path.suffix[1:]))
-
-
-Growth = Sequence[tuple[int, int]]
-"""The sizes of one file over time: samples of the time, microseconds (``time.monotonic``), and the size then."""
-
-Grown = Mapping[Path, Growth]
-"""The growth of each file of a log, in the order of the files."""
-
-
-def reached(growth: Growth, ends: Ints) -> Ints:
-    """Return, for each size in ``ends``, the time from which on a file had at least this many bytes, microseconds.
-
-    ``growth`` has pairs of a time and the file's size at that time. A size counts from the moment after which the file
-    was never shorter, since it may be truncated in between. The time of a size that the file never had is -1.
-
-    >>> reached([(10, 4), (20, 100), (30, 50), (40, 100)], np.array([4, 50, 60, 101])).tolist()
-    [10, 20, 40, -1]
-    """
-    times, sizes = np.array(growth, np.int64).reshape(-1, 2).T
-    # From each sample on, the file never had fewer bytes than this.
-    least = np.minimum.accumulate(sizes[::-1])[::-1]
-    found: Ints = np.append(times, -1)[np.searchsorted(least, ends)]
-    return found
-
-
-class Recorder:
-    """A recorder of the sizes that the files of several binlogs and relay logs have over time. The files need not exist
-    yet.
-    """
-
-    def __init__(self, logs: Mapping[LogName, Watched]) -> None:
-        self.grown: dict[LogName, dict[Path, list[tuple[int, int]]]] = {name: {} for name in logs}
-        """The recorded growth of each file, by the log's name and the file's path."""
-        self._logs = logs
-
-    def run(self, over: threading.Event) -> None:
-        """Record the file sizes of all observed binlogs and relay logs every millisecond, until the event ``over`` is
-        set.
-        """
-        while not over.wait(INTERVAL):
-            self.look()
-
-    def look(self) -> None:
-        """Record the present sizes of the files of all observed binlogs and relay logs, with the time."""
-        for name, files in self.grown.items():
-            for path in _onward(next(reversed(files))) if files else self._logs[name].files():
-                with contextlib.suppress(FileNotFoundError):
-                    size = path.stat().st_size
-                    growth = files.setdefault(path, [])
-                    if not growth or growth[-1][1] != size:
-                        growth.append((time.monotonic_ns() // 1000, size))
-
-
-def _onward(path: Path) -> Iterator[Path]:
-    """Yield the path of a binlog or relay log file, and then the paths of the existing files that follow it in the log.
-
-    The generator checks whether the next file exists before it yields a file. If it exists, the yielded file has its
-    final size.
-    """
-    while True:
-        number = path.suffix[1:]
-        following = path.with_suffix(f".{int(number) + 1:0{len(number)}d}")
-        is_last = not following.exists()
-        yield path
-        if is_last:
-            return
-        path = following
-
+INTERVAL = 0.002
+"""The sampling interval of the ends of logs, seconds. It is the resolution of measured times."""
 
 Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the binlog file of the server that wrote it and the position after it."""
@@ -174,9 +87,8 @@ class Logged:
     """
 
     key: Key
-    path: Path
-    end: int = 0
-    """The byte offset in the file after the transaction."""
+    end: Place = NOWHERE
+    """The file, and the byte offset in it after the transaction."""
     time: int = -1
     """The time at which the transaction was complete in its file, microseconds (``time.monotonic``); -1: never."""
     bytes: int = 0
@@ -192,23 +104,18 @@ class Log(NamedTuple):
     transactions: list[Logged]
 
 
-def read_log(grown: Grown) -> Log:
-    """Read consecutive files of a binlog or relay log, and return their transactions with the times at which these were
-    complete in their file. An incomplete last event is left out.
-
-    ``grown`` maps the path of each file to its sizes over time: pairs of a time (microseconds) and the size at that
-    time.
+def read_log(watched: WatchedSet) -> Log:
+    """Read a binlog or relay log, and return its transactions with the times at which these were complete in the log.
+    An incomplete last event is left out.
     """
-    before, *read = _read(grown)
+    before, *read = _read(path for path, _ in watched.files())
     # An outage cut a transaction that is followed by itself. The source sent it again from its beginning.
     transactions = [
         one for one, following in zip_longest(read, read[1:]) if not following or one.key != following.key
     ]
-    for path, some in groupby(transactions, lambda one: one.path):
-        written = list(some)
-        times = reached(grown[path], np.array([one.end for one in written])).tolist()
-        for one, at in zip(written, times, strict=True):
-            one.time = at
+    for one in transactions:
+        reached = watched.reached(one.end)
+        one.time = -1 if reached is None else _microseconds(reached)
     return Log(before, transactions)
 
 
@@ -219,7 +126,7 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
     Events between transactions that are missing in the source's binlog, or were read before, are left out. A server
     makes artificial events for a replica that connects, and repeats the first events of the file.
     """
-    found = [Logged("", Path())]
+    found = [Logged("")]
     # The source's file and the position after the newest event of a transaction.
     origin = "", 0
     for path in paths:
@@ -243,11 +150,11 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
                 elif kind in GTIDS:
                     gtid = decode_gtid(event.header, event.body).gtid
                     is_inside, has_gtid = True, gtid is not None
-                    found.append(Logged(str(gtid), path))
+                    found.append(Logged(str(gtid)))
                 current = found[-1]
                 if is_inside:
                     origin = source_file, position
-                    current.end = event.offset + len(event.raw)
+                    current.end = Place(path.name, event.offset + len(event.raw))
                     if not has_gtid:
                         current.key = origin
                 current.bytes += len(event.raw)
@@ -259,10 +166,6 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
 
 RELAY_LOG = "relay-bin"
 """The prefix of the names of relay logs, of dumpfilter and of servers that a topology starts."""
-
-MICROSECONDS = 1_000_000
-NANOSECONDS = 1_000
-"""The number of nanoseconds in a microsecond."""
 
 Tell = Callable[[str], None]
 """A function that is called with a message about the progress of the experiment."""
@@ -345,15 +248,25 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
     topology = topology_for(experiment.topology, variant)
     plan = plan_topology(planned(experiment.topology, variant))
     with up(topology, hold=True) as bed:
-        logs: dict[LogName, Watched] = {name: _binlog(bed[name]) for name in plan.origins}
-        for node in (bed[planned.name] for planned in plan.nodes):
-            for feed in node.feeds:
-                logs[node.name, feed.source.name] = _received_log(node, feed)
-        recorder = Recorder(logs)
-        with watching(recorder.run, "recorder of logs"):
+        written = {name: bed[name].watched for name in plan.origins}
+        received = {
+            (node.name, feed.source.name): _received_log(node, feed)
+            for node in (bed[planned.name] for planned in plan.nodes)
+            for feed in node.feeds
+        }
+
+        def look() -> None:
+            for log in (*written.values(), *received.values()):
+                log.note()
+
+        def record(over: threading.Event) -> None:
+            while not over.wait(INTERVAL):
+                look()
+
+        with watching(record, "recorder of logs"):
             bed.wait_caught_up(experiment.patience)
             before = {name: link.counters.down for name, link in bed.links.items()}
-            begin = time.monotonic_ns() // NANOSECONDS
+            begin = _microseconds(time.monotonic())
             with _loads(bed, experiment.loads) as wait:
                 bed.release()
                 for number, phase in enumerate(experiment.phases, start=1):
@@ -363,33 +276,28 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
                 bed.wait_done(experiment.patience)
             tell("waiting until all nodes have caught up")
             bed.wait_caught_up(experiment.patience)
-        recorder.look()
+        look()
         tell("measuring")
-        grown = recorder.grown
-        committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
-        received = {name: read_log(files) for name, files in grown.items() if isinstance(name, tuple)}
+        committed = {name: _committed(log, plan, begin) for name, log in written.items()}
+        logs = {name: read_log(log) for name, log in received.items()}
         crossed = {name: link.counters.down - before[name] for name, link in bed.links.items()}
         first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
-        shift = time.time() - time.monotonic() + first / MICROSECONDS
+        shift = time.time() - time.monotonic() + first / 1e6
         outages = {name: _outages(link.history, shift) for name, link in bed.links.items()}
-        return Measured(plan, Setting(variant=variant), committed, received, crossed, outages)
+        return Measured(plan, Setting(variant=variant), committed, logs, crossed, outages)
 
 
-def _binlog(node: TestbedNode) -> Watched:
-    source = node.watched.source
-    return Watched(source.parent, source.stem) if source.suffix == ".index" else Watched(source)
-
-
-def _received_log(node: TestbedNode, feed: Feed) -> Watched:
+def _received_log(node: TestbedNode, feed: Feed) -> WatchedSet:
     """Return the log to which a node writes the events that it receives from one source (``feed``). It is a relay log
     or, for a master of dumpfilter, its copy of the source's binlog.
     """
-    if isinstance(node, Slave):
-        return Watched(node.relay_directory(feed), RELAY_LOG)
     if isinstance(node, Master):
-        return Watched(node.store.source)
+        return node.store
+    if isinstance(node, Slave):
+        return WatchedSet(node.relay_directory(feed) / f"{RELAY_LOG}.index")
     assert isinstance(node, StartedServer)
-    return Watched(node.server.data, f"{RELAY_LOG}-{feed.channel}".lower() if feed.channel else RELAY_LOG)
+    name = f"{RELAY_LOG}-{feed.channel}".lower() if feed.channel else RELAY_LOG
+    return WatchedSet(node.server.data / f"{name}.index")
 
 
 def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callable[[float], None]) -> None:
@@ -462,19 +370,17 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
         one.result()
 
 
-def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Committed:
-    """Return the transactions that ``node`` committed since the beginning of a run, with measured commit times. The
-    node is an origin of the topology, which writes a binlog.
+def _committed(log: WatchedSet, plan: Plan, begin: int) -> Committed:
+    """Return the transactions that a node committed since the beginning of a run, with measured commit times. The node
+    is an origin of the topology, and writes the binlog ``log``.
 
-    ``plan`` has the filters under which the transactions' bytes are counted. ``grown`` has the sizes of the node's
-    binlog files over time, from which the commit times follow. ``begin`` is the time at which the run began,
-    microseconds (``time.monotonic``).
+    ``plan`` has the filters under which the transactions' bytes are counted. ``begin`` is the time at which the run
+    began, microseconds (``time.monotonic``).
     """
-    traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
-    log = read_log(grown)
-    by_place = {(one.path.name, one.end): one for one in log.transactions}
+    traffic: SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
+    by_end = {one.end: one for one in read_log(log).transactions}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
-    found = [by_place[traffic.files[file], end] for file, end in places]
+    found = [by_end[Place(traffic.files[file], end)] for file, end in places]
     times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
     first = int(np.searchsorted(times, begin))
     return Committed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,9 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
-from dumpfilter.testbed.experiment.run import Grown, read_log
+from dumpfilter.testbed.binlogs import WatchedSet
+from dumpfilter.testbed.experiment.run import read_log
+from dumpfilter.testbed.values import Place
 
 
 @pytest.fixture(scope="module", params=["mysql", "mariadb"])
@@ -20,46 +21,55 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return generate(tmp_path_factory.mktemp(style), 300_000, style=style, file_size=100_000)
 
 
-def _at_once(*files: Path) -> Grown:
-    return {path: [(5, path.stat().st_size)] for path in files}
+class GivenFiles(WatchedSet):
+    """A log of given files."""
+
+    def __init__(self, *paths: Path) -> None:
+        super().__init__(paths[0])
+        self._given = paths
+
+    def files(self) -> list[tuple[Path, int]]:
+        return [(path, path.stat().st_size) for path in self._given]
 
 
 def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: GeneratedSet) -> None:
-    log = read_log(_at_once(*made.files))
+    log = read_log(GivenFiles(*made.files))
     traffic = read_traffic(made.index, [], ThreadRunner())
     assert len(made.files) > 1
     assert len(log.transactions) == len(traffic) == made.transactions
-    assert [one.end for one in log.transactions] == traffic.end.tolist()
+    assert [one.end.position for one in log.transactions] == traffic.end.tolist()
     assert log.before.bytes + sum(one.bytes for one in log.transactions) == traffic.sent(None).bytes.sum()
     assert log.before.events + sum(one.events for one in log.transactions) == traffic.sent(None).events.sum()
     assert len({one.key for one in log.transactions}) == len(log.transactions)
 
 
 def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedSet) -> None:
-    first, *others = made.files
-    own = [one for one in read_log(_at_once(*made.files)).transactions if one.path == first]
-    last = own[-1].end
-    log = read_log({first: [(5, 0), (10, last - 1), (20, last)], **dict.fromkeys(others, ())})
-    times = [one.time for one in log.transactions]
-    assert times[: len(own)] == [10] * (len(own) - 1) + [20]
-    assert set(times[len(own) :]) == {-1}
+    first = made.files[0]
+    last = read_log(GivenFiles(first)).transactions[-1].end
+    log = GivenFiles(*made.files)
+    for at, end in enumerate((0, last.position - 1, last.position), start=1):
+        log.note_end(Place(first.name, end), float(at))
+    found = read_log(log).transactions
+    own = [one.time for one in found if one.end.file == first.name]
+    assert own == [2_000_000] * (len(own) - 1) + [3_000_000]
+    assert {one.time for one in found[len(own) :]} == {-1}
 
 
 def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedSet, tmp_path: Path) -> None:
-    whole = read_log(_at_once(made.files[0]))
+    whole = read_log(GivenFiles(made.files[0]))
     cut = tmp_path / made.files[0].name
-    cut.write_bytes(made.files[0].read_bytes()[: whole.transactions[-1].end - 1])
-    found = read_log(_at_once(cut))
+    cut.write_bytes(made.files[0].read_bytes()[: whole.transactions[-1].end.position - 1])
+    found = read_log(GivenFiles(cut))
     assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
     assert found.transactions[-1].end < whole.transactions[-1].end
-    assert found.transactions[:-1] == [replace(one, path=cut) for one in whole.transactions[:-1]]
+    assert found.transactions[:-1] == whole.transactions[:-1]
 
 
 def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_path: Path) -> None:
-    whole = read_log(_at_once(made.files[0]))
+    whole = read_log(GivenFiles(made.files[0]))
     first = whole.transactions[0]
     cut = tmp_path / made.files[0].name
-    cut.write_bytes(made.files[0].read_bytes()[: first.end - 1])
-    assert read_log(_at_once(cut)).transactions[0].bytes < first.bytes
-    found = read_log(_at_once(cut, made.files[0]))
+    cut.write_bytes(made.files[0].read_bytes()[: first.end.position - 1])
+    assert read_log(GivenFiles(cut)).transactions[0].bytes < first.bytes
+    found = read_log(GivenFiles(cut, made.files[0]))
     assert (found.transactions, found.before.bytes) == (whole.transactions, whole.before.bytes)
