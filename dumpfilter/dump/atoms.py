@@ -259,10 +259,6 @@ class Weighed(NamedTuple):
     A word is 64 bits, one for each filter.
     """
 
-    stamp: Int64s
-    """For each subject (table or statement), the number of the call of :func:`weigh` that last computed its words,
-    int64. Words of earlier calls are not valid.
-    """
     subject: UInt64s2
     """For each subject (table or statement), the filters (one bit each) that send it, are undecided about it, and count
     a rule use, uint64 of shape (n, SUBJECT_WORDS). :data:`W_SEND` describes the columns.
@@ -466,63 +462,50 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 
 @inner
-def _fill_subject(stamp, words, filters, n_filters, subject, call):
-    """Fill the row ``subject`` of ``words`` with three 64-bit words about a table or statement. Bit j of the words says
-    whether filter j sends its events (W_SEND), is undecided about them (W_UNDECIDED), or counts a rule use (W_HIT).
+def _fill_subjects(words, filters, n_filters, first, stop):
+    """Fill the rows ``first`` up to, but without, ``stop`` of ``words``, each with three 64-bit words about a table or
+    statement. Bit j of the words says whether filter j sends its events (W_SEND), is undecided about them
+    (W_UNDECIDED), or counts a rule use for them (W_HIT).
 
     The bits come from the filters' flags, whose memory addresses are in the first ``n_filters`` rows of ``filters``.
-    ``stamp[subject]`` gets ``call``, the number of the present call of :func:`weigh`, as a note that the words are
-    filled.
     """
-    stamp[subject] = call
-    send = _NONE
-    undecided = _NONE
-    hit = _NONE
-    for j in range(n_filters):
-        flags = load_u32(np.uintp(filters[j, F_FLAGS]) + np.uintp(4) * np.uintp(subject))
-        bit = _ONE << np.uint64(j)
-        if flags & _SEND:
-            send |= bit
-        if flags & _UNDECIDED:
-            undecided |= bit
-        if flags & _HIT:
-            hit |= bit
-    words[subject, W_SEND] = send
-    words[subject, W_UNDECIDED] = undecided
-    words[subject, W_HIT] = hit
+    for subject in range(first, stop):
+        send = _NONE
+        undecided = _NONE
+        hit = _NONE
+        for j in range(n_filters):
+            flags = load_u32(np.uintp(filters[j, F_FLAGS]) + np.uintp(4) * np.uintp(subject))
+            bit = np.uint64(j)
+            send |= np.uint64(flags & _SEND != 0) << bit
+            undecided |= np.uint64(flags & _UNDECIDED != 0) << bit
+            hit |= np.uint64(flags & _HIT != 0) << bit
+        words[subject, W_SEND] = send
+        words[subject, W_UNDECIDED] = undecided
+        words[subject, W_HIT] = hit
 
 
 @inlined
-def _word(w, filters, n_filters, subject, call):
+def _word(w, subject):
     """Return a 64-bit word with one bit for each filter. A bit is set if the filter sends the events of ``subject``,
     the index of a table or statement.
 
-    A negative ``subject`` means rows without a table map. ``w`` (:class:`Weighed`) stores the words. A subject's words
-    are computed on first use in a call of :func:`weigh`, which has the number ``call``. ``filters`` has ``n_filters``
-    rows, each with the address of a filter's flags.
+    A negative ``subject`` means rows without a table map. ``w`` (:class:`Weighed`) has the words.
     """
-    found = w.call[UNMAPPED_SENT]
-    if subject >= 0:
-        if w.stamp[subject] != call:
-            _fill_subject(w.stamp, w.subject, filters, n_filters, subject, call)
-        found = w.subject[subject, W_SEND]
-    return found
+    return w.subject[np.uintp(subject), W_SEND] if subject >= 0 else w.call[UNMAPPED_SENT]
 
 
 @inlined
-def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept):
+def _weigh_atoms(w, n, end, lists_end, sends_all, kept):
     """Find out which filters send each of a transaction's atoms (runs of events that a filter sends or drops together).
     Write the result to the rows ``n`` up to, but without, ``end`` of ``w.atom``, one row for each atom. Return a 64-bit
     word that names the filters that send any of the atoms, or sent an earlier event of the transaction.
 
     The transaction's lists of subjects (tables and statements) end before the index ``lists_end``. ``sends_all`` names
     the filters that send all events, and ``kept`` the filters that sent an earlier event of the transaction. Each
-    filter is one bit. ``filters`` has ``n_filters`` rows, and ``call`` is the number of the call of :func:`weigh`.
+    filter is one bit.
     """
     for k in range(ROOTS, lists_end):
-        w.list_word[k] = (
-            _word(w, filters, n_filters, w.lists[k, L_SUBJECT], call) | w.list_word[w.lists[k, L_TAIL]]
-        )
+        w.list_word[k] = _word(w, w.lists[k, L_SUBJECT]) | w.list_word[w.lists[k, L_TAIL]]
     kept |= sends_all
     for a in range(n, end):
         one_of = w.atoms[a, A_LIST]
@@ -532,7 +515,7 @@ def _weigh_atoms(w, filters, n_filters, call, n, end, lists_end, sends_all, kept
             sent = w.list_word[one_of]
             also = w.atoms[a, A_SUBJECT]
             if also != NO_SUBJECT:
-                sent &= _word(w, filters, n_filters, also, call)
+                sent &= _word(w, also)
             if w.atoms[a, A_LATER] != NO_LIST:
                 w.atom[a, ATOM_ENDS] = sent & ~w.list_word[w.atoms[a, A_LATER]] & ~sends_all
             sent |= sends_all
@@ -557,7 +540,7 @@ def _fetch_events(c, first, stop):
 
 
 @inlined
-def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
+def _weigh_transactions(c, low, w, live, off):
     """Find out which filters send each transaction from number ``low`` on, whole or in part. Fill the transactions'
     four 64-bit words (T_BUSY, T_WHOLE, T_PART, T_HITS) in ``w.transaction``. Return the number of transactions that
     some filter may send in part.
@@ -565,7 +548,7 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
     The tables and statements of a transaction decide about the transaction as a whole. T_PART names the filters for
     which they do not suffice, so that the transaction's atoms (runs of events) must be decided. ``c`` are the columns
     of the segment (a part of a binlog file). ``live`` names the filters of the call, and ``off`` the filters without
-    rules. Each filter is one bit. ``call`` is the number of the call of :func:`weigh`.
+    rules. Each filter is one bit.
     """
     n_txn = c.txn_subject.size
     n = 0
@@ -590,8 +573,9 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
             undecided = _NONE
             used = _NONE
             for k in range(c.txn_set[t], c.txn_set[t + 1] + (subject >= 0)):
-                member = subject if subject >= 0 else c.set_subject[k]
-                sent = _word(w, filters, n_filters, member, call)
+                # An unsigned index needs no check for a negative one.
+                member = np.uintp(subject if subject >= 0 else c.set_subject[k])
+                sent = w.subject[member, W_SEND]
                 every &= sent
                 some |= sent
                 undecided |= w.subject[member, W_UNDECIDED]
@@ -610,14 +594,9 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
         w.transaction[T_WHOLE, t] = whole
         w.transaction[T_PART, t] = candidates
         w.transaction[T_HITS, t] = hits
-        if whole | candidates:
-            # The offsets and events lie scattered, and the processor would wait for each cache line.
-            prefetch(c.offset, c.txn_event[t])
-            prefetch(c.offset, c.txn_event[t + 1])
-        if candidates:
-            w.candidate[n] = t
-            n += 1
-            _fetch_events(c, c.txn_event[t], c.txn_event[t + 1])
+        # No branch, since no processor predicts which transactions a filter drops.
+        w.candidate[n] = t
+        n += candidates != _NONE
     for h in range(c.hits.shape[0]):
         t = c.hits[h, 0]
         w.transaction[T_HITS, t] = live & ~off
@@ -626,14 +605,14 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
 
 
 @inner
-def weigh(c, filters, n_filters, low, w, call):
+def weigh(c, filters, n_filters, low, known, subjects, w):
     """Write to ``w`` which of up to 64 filters send each transaction of a segment (a part of a binlog file), from
     transaction number ``low`` on. The result is a 64-bit word for each transaction, with one bit for each filter.
 
     A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
     of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has one row of
-    input for each of ``n_filters`` filters, with the columns ``F_...``. ``call`` is a number that no earlier call with
-    the same arrays had.
+    input for each of ``n_filters`` filters, with the columns ``F_...``. There are ``subjects`` tables and statements.
+    An earlier call for the same filters has filled the words of the first ``known``.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE
@@ -652,8 +631,12 @@ def weigh(c, filters, n_filters, low, w, call):
     w.list_word[EVER] = _ALL
     if c.rows_kept:
         w.list_word[BEFORE] = _ALL
-    candidates = _weigh_transactions(c, filters, n_filters, low, w, call, live, off)
+    _fill_subjects(w.subject, filters, n_filters, known, subjects)
+    candidates = _weigh_transactions(c, low, w, live, off)
     n = np.int64(0)
+    for k in range(candidates):
+        t = w.candidate[k]
+        _fetch_events(c, c.txn_event[t], c.txn_event[t + 1])
     for k in range(candidates):
         t = w.candidate[k]
         first, stop = c.txn_event[t], c.txn_event[t + 1]
@@ -667,7 +650,7 @@ def weigh(c, filters, n_filters, low, w, call):
             rows, m = _rows_before(c.role, c.subject, first, stop, w.lists, m)
         sends_all = live if c.txn_subject[t] == R.KEPT else off
         before = live if t == 0 and c.is_kept else _NONE
-        kept = _weigh_atoms(w, filters, n_filters, call, begin, n, m, sends_all, before)
+        kept = _weigh_atoms(w, begin, n, m, sends_all, before)
         w.call[ROWS_KEPT] = w.list_word[rows]
         w.atom_first[t] = begin
         w.atom_until[t] = n

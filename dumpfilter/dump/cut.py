@@ -18,7 +18,7 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bytes, Int64s, Int64s2
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.native import array_at, copy_bytes, load_u8
+from dumpfilter.binlog.native import array_at, copy_bytes, load_u8, prefetch
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.atoms import weigh
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F, MOST_HITS
@@ -173,6 +173,8 @@ _MOST_GTIDS = np.int64((1 << 63) - 1)
 """The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and further GTIDs are
 left out.
 """
+_BUSY_AHEAD = 8
+"""The number of transactions by which :func:`cut` prefetches their offsets into the processor's cache."""
 
 
 @inlined
@@ -582,7 +584,7 @@ def cut(c, f, j, k, g, w, done):
     """
     shift = np.uint64(j)
     state = done.filters[j]
-    flags = array_at(np.uintp(f[A.F_FLAGS]), w.stamp.size)
+    flags = array_at(np.uintp(f[A.F_FLAGS]), w.subject.shape[0])
     rules = f[A.F_HITS]
     chunk_size = f[A.F_CHUNK_SIZE]
     n = c.txn_subject.size
@@ -600,7 +602,12 @@ def cut(c, f, j, k, g, w, done):
     gap = np.int64(-1)
     before = np.int64(0)
     following = first
-    for b in range(_list_busy(w.transaction[A.T_BUSY, :n], first, shift, w.busy)):
+    n_busy = _list_busy(w.transaction[A.T_BUSY, :n], first, shift, w.busy)
+    for b in range(n_busy):
+        # The offsets lie scattered, and the processor would wait for each cache line.
+        ahead = w.busy[min(b + _BUSY_AHEAD, n_busy - 1)]
+        prefetch(c.offset, c.txn_event[ahead])
+        prefetch(c.offset, c.txn_event[ahead + 1])
         t = w.busy[b]
         if following < t:
             if gap < 0:
@@ -667,7 +674,8 @@ def plan(
     n_filters: int,
     begin: int,
     low: int,
-    call: int,
+    known: int,
+    subjects: int,
     room: int,
     w: A.Weighed,
     g: Transactions,
@@ -683,13 +691,14 @@ def plan(
         c: the segment's columns, :class:`~dumpfilter.dump.atoms.Columns`.
         filters, n_filters: one row of input for each of at most 64 filters.
         low: the lowest number of a transaction that any of the filters has to decide.
-        call: a number that no earlier call with the same arrays ``w`` had for other filters or segments.
+        known: the number of tables and statements whose words in ``w`` an earlier call has filled for the same filters.
+        subjects: the number of all tables and statements.
         room: the largest number of rows that one filter can add to any array of ``done`` but ``chunk``.
         w: work arrays, which the call with ``begin`` 0 fills and later calls for the same segment reuse.
         g: work arrays for the GTIDs of the transactions, used in the same way.
     """
     if begin == 0:
-        weigh(c, filters, n_filters, low, w, call)
+        weigh(c, filters, n_filters, low, known, subjects, w)
         _list_transactions(c, low, g)
     k = np.int64(1)
     carry = np.int64(0)

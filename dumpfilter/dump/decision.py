@@ -168,7 +168,10 @@ class _Scratch(threading.local):
     """
 
     def __init__(self) -> None:
-        self.call = 0
+        self.flags: list[Flags] = []
+        """The filters whose 64-bit words :attr:`weighed` has, in the order of the words' bits."""
+        self.known = 0
+        """The number of tables and statements whose words :attr:`weighed` has."""
         self._sizes: tuple[int, ...] = (0, 0, 0)
         self.weighed: A.Weighed
         self.transactions: K.Transactions
@@ -184,9 +187,9 @@ class _Scratch(threading.local):
             return
         self._sizes = tuple(max(has, 2 * size, 1024) for size, has in zip(wanted, self._sizes, strict=True))
         events, subjects, room = self._sizes
+        self.flags = []
         lists = A.ROOTS + A.MOST_LISTS * events
         self.weighed = A.Weighed(
-            stamp=np.zeros(subjects, np.int64),
             subject=np.zeros((subjects, A.SUBJECT_WORDS), np.uint64),
             transaction=np.zeros((A.TRANSACTION_WORDS, events), np.uint64),
             candidate=np.zeros(events, np.int64),
@@ -237,12 +240,13 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
     """Decide a segment by each of up to 64 filters, and return the decisions in the order of ``asked``. The compiled
     code uses one bit of a 64-bit word for each filter.
     """
+    flags = [one.flags for one in asked]
     # The compiled code has only the addresses of the flags, so these references keep the arrays.
-    pinned = [one.flags.addresses() for one in asked]
+    pinned = [each.addresses() for each in flags]
     filters = np.array(
         [
             (
-                flags,
+                address,
                 rules,
                 not one.flags.is_on,
                 one.flags.on_undecided is OnUndecided.SEND,
@@ -251,7 +255,7 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
                 one.position,
                 one.resume,
             )
-            for one, (_, flags, _, rules) in zip(asked, pinned, strict=True)
+            for one, (_, address, _, rules) in zip(asked, pinned, strict=True)
         ],
         np.int64,
     )
@@ -259,8 +263,11 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
     # Each chunk and each gap can cut a run of GTIDs in two. Each event can end a chunk, and a gap.
     room = (MOST_HITS + 2) * events + 2 * dropped + len(columns.hits) + 8
     scratch = _scratch
-    scratch.make_room(events + dropped, max(len(flags) for flags, _, _, _ in pinned), room)
-    scratch.call += 1
+    subjects = min(len(verdicts) for verdicts, _, _, _ in pinned)
+    scratch.make_room(events + dropped, subjects, room)
+    known = scratch.known if scratch.flags == flags else 0
+    # Words are known only after the compiled code has filled them, whatever interrupts this function.
+    scratch.flags = []
     done = scratch.done
     low = min(one.first for one in asked)
     reported = Reported(columns.txn_source, columns.dropped)
@@ -273,12 +280,14 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
             len(filters),
             begin,
             low,
-            scratch.call,
+            known,
+            subjects,
             room,
             scratch.weighed,
             scratch.transactions,
             done,
         )
+        scratch.flags, scratch.known = flags, subjects
         results = done.filters[begin:end].tolist()
         chunks = done.chunk[: results[-1][K.D_CHUNKS]].tolist()
         last = chunks[-1]

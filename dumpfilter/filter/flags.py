@@ -217,12 +217,12 @@ class TableFlags:
         (:meth:`hits`), each followed by the memory address of its first entry.
 
         Compiled code that reads the arrays of many slaves takes addresses. An address is valid as long as its array
-        exists.
+        exists. The arrays have no spare entries, and their entries never change.
         """
-        flags = self.array()
-        found = self._addresses
-        if found[0] is not flags or found[2] is not self._hits or not found[1]:
-            hits = self._hits
+        self.array()
+        found, known = self._addresses, self._known
+        if len(found[0]) != known or not found[1]:
+            flags, hits = self._flags[:known], self._hits
             found = self._addresses = (flags, flags.ctypes.data, hits, hits.ctypes.data)
         return found
 
