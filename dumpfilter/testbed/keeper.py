@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import importlib
-import itertools
-import math
 import os
 import runpy
 import signal
 import subprocess
 import sys
 import threading
-import time
+import weakref
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -33,16 +30,12 @@ from typing import Any, NamedTuple, NoReturn
 from dumpfilter.base.compiler.notice import on_compilation, told_once
 from dumpfilter.base.endings import ENDINGS
 from dumpfilter.base.helper import END, Helper
-from dumpfilter.base.waiting import until
-from dumpfilter.testbed.directory import is_alive, start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 
 # -- the client
 
 COMPILES = "compiles"
 """The keeper's message that it compiles, which can come before its first answer."""
-
-_POLL = 0.005
 
 
 class Program(NamedTuple):
@@ -67,50 +60,53 @@ class Child:
     :class:`subprocess.Popen` that the testbed needs.
     """
 
-    def __init__(self, keeper: Keeper, name: str, number: int, pid: int) -> None:
+    def __init__(self, keeper: Keeper, name: str, pid: int) -> None:
         self.name = name
         self.pid = pid
         self._keeper = keeper
-        self._number = number
-        """The number by which the keeper knows the child."""
-        self._started = start_time(pid)
+        # The keeper's child has no other process's id, since the keeper has not waited for it.
+        self._handle = os.pidfd_open(pid)
+        weakref.finalize(self, os.close, self._handle)
+        self._lock = threading.Lock()
         self._code: int | None = None
 
     def poll(self) -> int | None:
         """Return the child process's exit code, or None while it runs. For a process that a signal ended, the code is
         the negative signal number.
         """
-        has_ended = self._started is None or not is_alive(self.pid, self._started)
-        if self._code is None and has_ended:
-            try:
-                self._code = self._keeper.ask("code", self._number)
-            except TestbedError:
-                # The kernel kills the children of a keeper that has ended.
-                self._code = -signal.SIGKILL
+        with self._lock:
+            if self._code is None and wait([self._handle], 0):
+                try:
+                    self._code = self._keeper.ask("end", self.pid)
+                except TestbedError:
+                    # The kernel kills the children of a keeper that has ended.
+                    self._code = -signal.SIGKILL
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the process has ended, and return its exit code. Raises subprocess.TimeoutExpired after
         ``timeout`` seconds; None: no limit.
         """
-        limit = math.inf if timeout is None else timeout
-        expired = functools.partial(subprocess.TimeoutExpired, self.name, limit)
-        until(lambda: self.poll() is not None, time.monotonic() + limit, expired, poll=_POLL)
-        assert self._code is not None
-        return self._code
+        wait([self._handle], timeout)
+        code = self.poll()
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.name, timeout)
+        return code
 
     def terminate(self) -> None:
         """Send the signal SIGTERM to the child process, which asks it to end. A process that has ended is ignored."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the signal SIGKILL to the child process and all processes of its group."""
+        """Send the signal SIGKILL to the child process. The processes of its group are killed when its exit code is
+        read.
+        """
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        if self.poll() is None:
-            with contextlib.suppress(TestbedError):
-                self._keeper.ask("signal", self._number, number)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
 
 
 class Keeper(Helper):
@@ -137,10 +133,10 @@ class Keeper(Helper):
 
     def start(self, program: Program) -> Child:
         """Start a program as a child process of the keeper process. Raises StartFailed if it cannot be executed."""
-        number, pid, failure = self.ask("start", program)
+        pid, failure = self.ask("start", program)
         if failure:
             raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
-        return Child(self, program.name, number, pid)
+        return Child(self, program.name, pid)
 
     def _receive(self) -> Any:
         while (answer := super()._receive()) == COMPILES:
@@ -199,20 +195,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _KeeperProcess:
-    """The keeper's own side of the connection to the process that started it. It serves requests to start and signal a
-    topology's processes.
+    """The keeper's own side of the connection to the process that started it. It serves requests to start a topology's
+    processes, and to end them.
     """
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
         self._pid = os.getpid()
-        self._numbers = itertools.count(1)
-        self._running: dict[int, tuple[int, int]] = {}
-        """The process id and the number of each running child, which leads its own process group. They are found by a
-        pidfd, which is readable when the process has ended.
-        """
-        self._codes: dict[int, int] = {}
-        """The exit codes of the children that have ended, by number."""
+        self._children: set[int] = set()
+        """The process ids of the children for which the keeper has not waited. Each leads its own process group."""
         for number in ENDINGS:
             # Ctrl-C in a terminal is for the caller, which ends the topology in order.
             signal.signal(number, signal.SIG_IGN)
@@ -220,50 +211,30 @@ class _KeeperProcess:
     def run(self) -> None:
         """Serve requests until the caller (the process that started the keeper) has ended."""
         while True:
-            for ready in wait([self._caller, *self._running]):
-                if isinstance(ready, int):
-                    self._reap(ready)
-                    continue
-                request = END
-                with contextlib.suppress(EOFError, OSError):
-                    request = self._caller.recv()
-                if request is END:
-                    return
-                method, *arguments = request
-                self.tell(getattr(self, method)(*arguments))
+            request = END
+            with contextlib.suppress(EOFError, OSError):
+                request = self._caller.recv()
+            if request is END:
+                return
+            method, *arguments = request
+            self.tell(getattr(self, method)(*arguments))
 
     def close(self) -> None:
         """Kill all child processes of the keeper."""
-        for pid, _ in self._running.values():
-            _send(pid, signal.SIGKILL)
-        for handle in tuple(self._running):
-            self._reap(handle)
+        for pid in self._children:
+            os.killpg(pid, signal.SIGKILL)
+        for pid in tuple(self._children):
+            self.end(pid)
 
-    def _reap(self, handle: int) -> None:
-        pid, number = self._running.pop(handle)
+    def end(self, pid: int) -> int:
+        """Kill a child process, if it still runs, and all processes of its group. Return the child's exit code."""
         # A worker process that its dead master or slave has left behind is in the same group.
-        _send(pid, signal.SIGKILL)
-        os.close(handle)
-        self._codes[number] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.killpg(pid, signal.SIGKILL)
+        self._children.remove(pid)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def signal(self, child: int, number: int) -> None:
-        """Send the signal ``number`` to a child process, at the caller's request. ``child`` is the number that
-        :meth:`start` returned for the child. A child that has ended is ignored.
-        """
-        for pid, its in self._running.values():
-            if its == child:
-                _send(pid, number)
-
-    def code(self, child: int) -> int | None:
-        """Return the exit code of a child process; None while it runs. ``child`` is the number that :meth:`start`
-        returned for the child.
-        """
-        return self._codes.get(child)
-
-    def start(self, program: Program) -> tuple[int, int, str]:
-        """Start a program as a child process, at the caller's request.
-
-        Return three values: a number that names the child in later requests, its process id, and an error text. The
+    def start(self, program: Program) -> tuple[int, str]:
+        """Start a program as a child process, at the caller's request. Return its process id, and an error text. The
         text is empty unless the program could not be executed.
         """
         reader, writer = os.pipe()
@@ -272,12 +243,13 @@ class _KeeperProcess:
             os.close(reader)
             self._become(program, writer)
         os.close(writer)
+        self._children.add(pid)
         with open(reader, errors="replace") as failure:
             # The pipe closes when the child has executed its program, or begins to run dumpfilter.
             reason = failure.read()
-        number = next(self._numbers)
-        self._running[os.pidfd_open(pid)] = pid, number
-        return number, pid, reason
+        if reason:
+            self.end(pid)
+        return pid, reason
 
     def _become(self, program: Program, failure: int) -> NoReturn:
         """Replace this process, a new fork of the keeper, by a program.
@@ -313,14 +285,6 @@ class _KeeperProcess:
         """Send an answer to the process that started this keeper process. Do nothing if that process has ended."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._caller.send(answer)
-
-
-def _send(pid: int, number: int) -> None:
-    """Send the signal ``number`` to the child process ``pid``. SIGKILL is sent to the child's whole process group, so
-    that no worker process of the child stays.
-    """
-    with contextlib.suppress(ProcessLookupError):
-        (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
 
 
 def _end_with_parent(parent: int) -> None:
