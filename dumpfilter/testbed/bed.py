@@ -14,14 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.base.waiting import watching
-from dumpfilter.testbed.directory import LOCK, State
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.law import References, check_law
@@ -62,24 +61,21 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     Parameters:
         ground: the topology's model, directory, processes and passwords, which all nodes share.
-        state: the lock of the directory, and the file that names this process.
         links: the process through which all connections between nodes go.
-        keep: whether the files in the directory stay after the end.
+        closing: the calls that end what the topology uses, such as the process of the links. The topology takes them
+            over, and :meth:`down` makes them.
     """
 
     __test__ = False
 
-    def __init__(self, ground: Ground, state: State, links: LinkProcess, *, keep: bool) -> None:
+    def __init__(self, ground: Ground, links: LinkProcess, closing: ExitStack) -> None:
         self.topology = topology = ground.topology
         self.directory = ground.directory
         self.pid = os.getpid()
         self._ground = ground
-        self._state = state
-        self._keep = keep
         self._link_process = links
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._is_down = False
         self._references = References(ground)
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link, wait_timeout=ground.wait_timeout) for link in topology.links
@@ -103,8 +99,11 @@ class Testbed(AbstractContextManager["Testbed"]):
             name: deque(maxlen=_MOST_PASSED) for name in self.links
         }
         """The latest times at which the bytes of each link were read, and these bytes."""
-        self._watching = contextlib.ExitStack()
-        """The thread of the monitor, from the end of the start on."""
+        # The last call is made first, and an error of one call does not keep the others from their work.
+        self._closing = closing.pop_all()
+        self._closing.callback(ground.end_all)
+        self._closing.callback(self._at_once, TestbedNode.close)
+        self._closing.callback(self._references.close)
 
     # -- start
 
@@ -128,7 +127,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 raise
         if not self._ground.holds_files:
             self.release()
-        self._watching.enter_context(watching(self._monitor, "monitor"))
+        self._closing.enter_context(watching(self._monitor, "monitor"))
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
         for feed in node.feeds:
@@ -369,25 +368,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         A temporary directory, which :func:`up` created, is removed. In a directory that the user named, the logs and
         the report stay.
         """
-        with self._lock:
-            if self._is_down:
-                return
-            self._is_down = True
-            with uninterrupted():
-                self._down()
-
-    def _down(self) -> None:
-        # An error of one step must not keep the others from their work. The last callback runs first.
-        with contextlib.ExitStack() as steps:
-            steps.callback(self._state.close)
-            if not self._keep:
-                steps.callback((self.directory / LOCK).unlink, missing_ok=True)
-                steps.callback(self._state.remove_files)
-            steps.callback(self._ground.end_all)
-            steps.callback(self._link_process.close)
-            steps.callback(self._at_once, TestbedNode.close)
-            steps.callback(self._references.close)
-            steps.callback(self._watching.close)
+        with self._lock, uninterrupted():
+            self._closing.close()
 
     def _at_once(self, call: Callable[[TestbedNode], _Result]) -> list[_Result]:
         """Call ``call`` for each node of the topology, each call in its own thread. Return the results in the nodes'

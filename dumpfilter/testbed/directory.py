@@ -79,38 +79,40 @@ class State:
     The directory stays locked until :meth:`close`.
     """
 
-    def __init__(self, directory: Path, *, is_made: bool, is_command: bool = False) -> None:
+    def __init__(self, directory: Path, *, is_made: bool, keep: bool, is_command: bool = False) -> None:
         self.directory = directory
         self._is_made = is_made
+        self._keep = keep
         self._lock = _locked(directory)
         content = {"pid": os.getpid(), "started": start_time(os.getpid()), "is_command": is_command}
         replace(directory / STATE, json.dumps(content).encode(), synced=False)
 
     def close(self) -> None:
-        """Release the lock of the topology's directory, so that another topology can use the directory."""
-        self._lock.release()
-
-    def remove_files(self) -> None:
-        """Remove the directory of a topology at its end, if the directory was made for the topology. In a directory
-        that existed before, only the topology's files are removed, except the logs and the report.
+        """Release the lock of the topology's directory, so that another topology can use the directory. Unless all
+        files are kept, remove the directory first, if it was made for the topology. In a directory that existed before,
+        only the logs and the report stay.
         """
-        if self._is_made:
-            shutil.rmtree(self.directory, ignore_errors=True)
-        else:
-            remove_files(self.directory, keep=(LOCK, *KEPT))
+        try:
+            if self._is_made and not self._keep:
+                shutil.rmtree(self.directory, ignore_errors=True)
+            elif not self._keep:
+                remove_files(self.directory, keep=KEPT)
+        finally:
+            self._lock.release()
 
 
-def take(directory: Path | None, *, is_command: bool = False) -> State:
+def take(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> State:
     """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
 
-    With ``directory`` None the topology gets a temporary directory. ``is_command`` tells that the process is
-    ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end it, and a directory that did not exist before
-    is removed at the end. Raises TopologyBusy, and TestbedError for a directory with other files.
+    With ``directory`` None the topology gets a temporary directory. With ``keep`` the files stay at the end.
+    ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end it,
+    and a directory that did not exist before is removed at the end. Raises TopologyBusy, and TestbedError for a
+    directory with other files.
     """
     clean_temporary()
     if directory is None:
         prefix = f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"
-        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_made=True)
+        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_made=True, keep=keep)
     directory = directory.absolute()
     # The directory of a topology that was killed has a state file.
     is_made = is_command and (not directory.exists() or (directory / STATE).exists())
@@ -121,7 +123,7 @@ def take(directory: Path | None, *, is_command: bool = False) -> State:
         raise TestbedError(
             f"{directory}: has files that no topology made: name an empty directory or a new one"
         )
-    return State(directory, is_made=is_made, is_command=is_command)
+    return State(directory, is_made=is_made, keep=keep, is_command=is_command)
 
 
 class Owner(NamedTuple):
@@ -174,8 +176,8 @@ def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
     """Remove the files that a topology has written into its directory. Files whose names are in ``keep``, such as the
     lock, stay.
     """
-    # The state file is the last to go. Without it nobody would clean the rest.
-    for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
+    # Without the state file nobody would clean the rest, and without the lock another topology could begin.
+    for path in sorted(directory.iterdir(), key=lambda path: (path.name == LOCK, path.name == STATE)):
         if path.name in keep:
             continue
         if path.is_dir() and not path.is_symlink():

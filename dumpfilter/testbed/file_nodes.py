@@ -268,7 +268,7 @@ class Files(TestbedNode):
     def close(self) -> None:
         if self._replay is not None:
             self._replay.close()
-        self.state = "stopped"
+        self._state = "stopped"
 
     @property
     def is_done(self) -> bool:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 import pymysql
 
@@ -120,7 +120,13 @@ class Ground:
 
 # -- links
 
-_UNCHANGED: Any = object()
+
+class _Changes(TypedDict, total=False):
+    """The arguments of :meth:`TestbedLink.set`."""
+
+    rate: int | str | None
+    delay: float | str
+    jitter: float | str
 
 
 class TestbedLink(OpenLink):
@@ -180,19 +186,11 @@ class TestbedLink(OpenLink):
             ),
         )
 
-    def set(
-        self,
-        *,
-        rate: int | str | None = _UNCHANGED,
-        delay: float | str = _UNCHANGED,
-        jitter: float | str = _UNCHANGED,
-    ) -> None:
+    def set(self, **changes: Unpack[_Changes]) -> None:
         """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
 
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
         """
-        given: dict[str, Any] = {"rate": rate, "delay": delay, "jitter": jitter}
-        changes = {key: value for key, value in given.items() if value is not _UNCHANGED}
         changed = notations.link(**changes)
         self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
 
@@ -312,7 +310,7 @@ class TestbedNode(abc.ABC):
         self.directory = ground.directory / node.name
         self.log = ground.directory / "logs" / f"{node.name}.log"
         """The file of the node's log."""
-        self.state: State = "starting"
+        self._state: State = "starting"
         self._ground = ground
         self._lock = threading.RLock()
         self._held_behind = 0.0
@@ -330,20 +328,20 @@ class TestbedNode(abc.ABC):
         with self._lock:
             if self.is_running:
                 return
-            self.state = "starting"
+            self._state = "starting"
             try:
                 self._begin()
                 if self._is_paused:
                     # The node has started without its threads.
                     self._control("START", "IO_THREAD")
             except BaseException as error:
-                self.state = "failed"
+                self._state = "failed"
                 self._end(in_order=False)
                 if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError):
                     text = str(error).removeprefix(f"{self.name}: ")
                     raise StartFailed(f"{self.name}: {text}") from None
                 raise
-            self.state = "running"
+            self._state = "running"
 
     def stop(self) -> None:
         """Stop the node's process with its regular shutdown. A node without a process (recorded or generated binlog
@@ -366,14 +364,14 @@ class TestbedNode(abc.ABC):
         """Kill the node's process at the end of the topology. The node is not started again."""
         # Whoever starts the node at this moment must not leave a process behind.
         with self._lock:
+            self._state = "stopped"
             self._end(in_order=False)
-            self.state = "stopped"
 
     def _end_if_running(self, *, in_order: bool) -> None:
         with self._lock:
             if self.is_running:
+                self._state = "stopped"
                 self._end(in_order=in_order)
-                self.state = "stopped"
 
     @abc.abstractmethod
     def _begin(self) -> None:
@@ -383,30 +381,29 @@ class TestbedNode(abc.ABC):
     def _end(self, *, in_order: bool) -> None:
         """End the node's process or thread, by a regular shutdown (``in_order``) or with SIGKILL."""
 
-    def _process(self) -> Process | None:
-        """Return the node's process. None for a node without a process, and before the first start."""
+    @property
+    def process(self) -> Process | None:
+        """The node's process. None for a node without a process, and before the first start."""
         return None
+
+    @property
+    def state(self) -> State:
+        """The state of the node, such as ``running``, or ``failed`` if its process has ended by itself."""
+        process = self.process
+        has_ended = process is not None and process.poll() is not None
+        # A thread that ends the node sets the state first, and a thread that starts it makes another process.
+        is_failure = has_ended and self._state == "running" and process is self.process
+        return "failed" if is_failure else self._state
 
     @property
     def is_running(self) -> bool:
         """Whether the node was started, and its process has not ended since."""
-        process = self._process()
-        if self.state != "running" or process is None or process.poll() is None:
-            return self.state == "running"
-        # A thread that ends or restarts the node holds the lock, and sets the state itself.
-        if self._lock.acquire(blocking=False):
-            try:
-                if self.state == "running" and process is self._process():
-                    self.state = "failed"
-            finally:
-                self._lock.release()
-        return False
+        return self.state == "running"
 
     @property
     def pid(self) -> int | None:
         """The id of the node's process; None for a node without a process."""
-        process = self._process()
-        return process.pid if process is not None and process.poll() is None else None
+        return self.process.pid if self.process is not None and self.process.poll() is None else None
 
     # -- SQL
 
@@ -470,9 +467,8 @@ class TestbedNode(abc.ABC):
     def status(self) -> NodeStatus:
         """Return the node's status: its state, ports, position, GTIDs, lag, and problems as texts."""
         problems = []
-        process = self._process()
-        if not self.is_running and self.state == "failed":
-            code = "" if process is None else f" with exit code {process.poll()}"
+        if self.state == "failed":
+            code = "" if self.process is None else f" with exit code {self.process.poll()}"
             problems.append(f"{self.name}: the process has ended{code}; see its log {self.log}")
         channels = self._told_channels(problems)
         place, gtids = self._position(channels, problems)

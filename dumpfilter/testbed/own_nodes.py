@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.waiting import until
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
@@ -71,7 +70,8 @@ class OwnNode(TestbedNode):
         account = Account(DEFAULT_USER, self._ground.console_password)
         return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
 
-    def _process(self) -> Process | None:
+    @property
+    def process(self) -> Process | None:
         return self._child
 
     def _known_port(self, purpose: str) -> int:
@@ -162,37 +162,34 @@ class OwnNode(TestbedNode):
         raise NotImplementedError
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        waiting = [feed for feed in self.feeds if feed.origin is goal.origin]
         next_look = time.monotonic() + _LOOK_FOR_ERRORS
-
-        def is_reached() -> bool:
-            nonlocal next_look
-            waiting[:] = [feed for feed in waiting if not self.applied_place(feed) >= goal.place]
-            if waiting and not self.is_running:
+        while late := [
+            feed for feed in self.feeds if feed.origin is goal.origin and not self._has(feed, goal)
+        ]:
+            if not self.is_running:
                 raise NodeIsDown(
-                    f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(waiting[0])}"
+                    f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(late[0])}"
                 )
-            if waiting and time.monotonic() >= next_look and not self._is_paused:
-                next_look = time.monotonic() + _LOOK_FOR_ERRORS
+            now, has_failed = time.monotonic(), False
+            if now >= next_look and not self._is_paused:
+                next_look = now + _LOOK_FOR_ERRORS
                 threads = self._threads()
-                for feed in waiting:
-                    its = threads.get(feed.channel)
-                    if its is not None and its.sql == "No" and its.errors:
-                        raise NotCaughtUp(self._behind(feed, goal))
-            return not waiting
+                its = [threads[feed.channel] for feed in late if feed.channel in threads]
+                has_failed = any(one.sql == "No" and one.errors for one in its)
+            if has_failed or now > deadline:
+                raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in late))
+            time.sleep(_POLL)
 
-        until(
-            is_reached,
-            deadline,
-            lambda: NotCaughtUp("\n".join(self._behind(feed, goal) for feed in waiting)),
-            poll=_POLL,
-        )
+    def _has(self, feed: Feed, goal: Goal) -> bool:
+        return self.applied_place(feed) >= goal.place
 
     def _threads(self) -> Mapping[str, ChannelState]:
         """Return the states of the node's replication channels, with their threads, in a dictionary by the channels'
-        names. A channel is missing if the node's SQL console does not answer, and a master has none.
+        names. It is empty if the node's SQL console does not answer, and for a master.
         """
-        return {}
+        problems: list[str] = []
+        told = {one.channel: one for one in self._told_channels(problems) if one.io}
+        return {} if problems else told
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
         """Return a text for an error, which says how far a channel (of the source ``feed``) is from ``goal``, and
@@ -334,11 +331,6 @@ class Slave(OwnNode):
             bytes_received=counted.counts.get("bytes_received", 0),
             bytes_dropped=counted.counts.get("bytes_dropped", 0),
         )
-
-    def _threads(self) -> Mapping[str, ChannelState]:
-        with contextlib.suppress(DumpfilterError):
-            return {state.channel: state for state in channel_states(self.server)}
-        return {}
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
         told: dict[str, dict[str, Any]] = {}

@@ -121,7 +121,8 @@ class StartedServer(SqlNode):
     def server(self) -> Server:
         return self._server
 
-    def _process(self) -> Process | None:
+    @property
+    def process(self) -> Process | None:
         return self.server.process
 
     @property

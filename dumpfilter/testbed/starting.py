@@ -55,13 +55,12 @@ def up(
     keeper = shared_keeper()
     if directory is None and keep:
         directory = kept_directory()
-    with contextlib.ExitStack() as started:
-        state = take(None if directory is None else Path(directory), is_command=is_command)
-        started.callback(state.close)
+    with contextlib.ExitStack() as closing:
         # The logs and the report of an earlier run stay when the new one fails.
-        started.callback(state.remove_files)
+        state = take(None if directory is None else Path(directory), keep=keep, is_command=is_command)
+        closing.callback(state.close)
         links = LinkProcess(state.directory / "links.log")
-        started.callback(links.close)
+        closing.callback(links.close)
 
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
@@ -79,11 +78,10 @@ def up(
             start_timeout=timeout,
             wait_timeout=wait_timeout,
         )
-        bed = Testbed(ground, state, links, keep=keep)
-        started.pop_all()
-        started.callback(bed.down)
+        bed = Testbed(ground, links, closing)
+        closing.callback(bed.down)
         bed.start()
-        started.pop_all()
+        closing.pop_all()
     return bed
 
 

@@ -15,7 +15,7 @@ from dumpfilter.testbed.errors import TestbedError, TopologyBusy
 
 
 def test_a_directory_is_taken_once(tmp_path: Path) -> None:
-    state = take(tmp_path / "new")
+    state = take(tmp_path / "new", keep=True)
     with pytest.raises(TopologyBusy, match="a topology is up in this directory"):
         take(tmp_path / "new")
     with pytest.raises(TopologyBusy):
@@ -33,7 +33,7 @@ def test_foreign_files_are_never_removed(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    take(tmp_path).close()
+    take(tmp_path, keep=True).close()
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "relay").write_text("x")
     assert clean(tmp_path)
@@ -64,5 +64,5 @@ def test_a_topology_that_does_not_start_leaves_the_logs_of_the_one_before(
         monkeypatch.setattr(starting, name, Mock())
     with pytest.raises(OptionError, match="a node is missing at the end"):
         up("m >>", tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "logs", "report.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "report.json"]
     assert (tmp_path / "logs" / "web.log").read_text() == "what happened"

@@ -16,9 +16,10 @@ class SmallNode(TestbedNode):
     def __init__(self, directory: Path, process: Any) -> None:
         super().__init__(SimpleNamespace(directory=directory), SimpleNamespace(name="n", kind="slave"), ())  # type: ignore[arg-type]
         self._its_process = process
-        self.state = "running"
+        self._state = "running"
 
-    def _process(self) -> Any:
+    @property
+    def process(self) -> Any:
         return self._its_process
 
     def _begin(self) -> None: ...

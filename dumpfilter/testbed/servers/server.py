@@ -131,7 +131,7 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     if install is None:
         raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
     program = Program(family, path, version, install, root)
-    if program.number < words.oldest:
+    if program.number < tuple(words.oldest):
         oldest = ".".join(map(str, words.oldest))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
     return program

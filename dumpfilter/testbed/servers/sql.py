@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 from urllib.parse import quote
 
@@ -49,36 +50,11 @@ Rules = Mapping[str, Sequence[str]]
 """Filter rules by the name of a channel, as options such as ``replicate-do-db=shop``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
+class Dialect(SimpleNamespace):
     """The program names, options and replication statements in which MariaDB and MySQL differ, for one of the two
-    families. The file ``dialects.toml`` explains the fields.
+    families. Its attributes are ``family`` and the tables of the file ``dialects.toml``, which explains them.
     """
 
-    family: Family
-    title: str
-    program: str
-    variable: str
-    package: str
-    archive: str
-    oldest: tuple[int, ...]
-    small: tuple[str, ...]
-    options: tuple[str, ...]
-    without_replication: str
-    channel_rule: str
-    binlog_status: str
-    binlog_gtids: str
-    without_root: tuple[str, ...]
-    privileges: str
-    applied_gtids: str
-    wait_form: str
-    status: str
-    channel: str
-    control: str
-    change: str
-    source: str
-    by_gtid: str
-    by_place: str
     without_binlog = "SET SESSION sql_log_bin = 0"
     """The statement that keeps the session's further statements out of the binlog."""
 
@@ -141,13 +117,13 @@ class Dialect:
         restricts the statement to ``IO_THREAD`` or ``SQL_THREAD``; with an empty text it applies to both threads.
         """
         thread = thread and f" {thread}"
-        return self.control.format(verb=verb, thread=thread, channel=self._named(channel))
+        return str(self.control.format(verb=verb, thread=thread, channel=self._named(channel)))
 
     def wait(self, gtids: str, seconds: float) -> str:
         """Return the statement that waits at most ``seconds`` until the server has applied the GTID set ``gtids``. The
         statement's result is 0 if the server has applied the set in time.
         """
-        return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, _SHORTEST_WAIT))
+        return str(self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, _SHORTEST_WAIT)))
 
     def changed(self, channel: str, settings: str) -> str:
         """Return the statement (such as ``CHANGE REPLICATION SOURCE TO``) that changes settings of a replication
@@ -156,7 +132,7 @@ class Dialect:
         ``channel`` is the channel's name, empty for the default channel. ``settings`` is the text of the statement's
         clauses, such as ``SOURCE_DELAY=3``.
         """
-        return self.change.format(channel=self._named(channel), settings=settings)
+        return str(self.change.format(channel=self._named(channel), settings=settings))
 
     def delayed(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
         """Return the statements that make a replication channel apply each transaction ``seconds`` after its commit at
@@ -187,8 +163,8 @@ def _dialects() -> Iterator[tuple[Family, Dialect]]:
     """Yield pairs of a server family and its dialect (options and statements), as read from ``dialects.toml``."""
     facts = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
     for family in get_args(Family):
-        own: dict[str, Any] = {
-            key: (*values.get("both", ()), *value) if isinstance(value := values[family], list) else value
+        own = {
+            key: values.get("both", []) + values[family] if "both" in values else values[family]
             for key, values in facts.items()
         }
         yield family, Dialect(family=family, **own)
