@@ -18,7 +18,7 @@ from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.console.sql import columns
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
-from dumpfilter.console.sql.grammar import Cursor, Role
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, WriteRuleKind, WriteSemantics
@@ -41,30 +41,27 @@ _LONGEST_NOTE = 512
 """The longest text of a warning in the client/server protocol, characters."""
 
 
-def _slave(cursor: Cursor) -> Who:
-    by, value = ("uuid", cursor.line()) if cursor.at_string() else ("server_id", cursor.integer())
-    return Who.of(by, value, C.for_channel(cursor))
-
-
-def _slaves(cursor: Cursor) -> Who:
-    if cursor.accept("ALL"):
-        cursor.expect("REPLICAS", "SLAVES")
-        return Who(channel=C.for_channel(cursor))
-    cursor.expect("REPLICA", "SLAVE")
-    if by := cursor.accept("USER", "HOST"):
-        return Who.of(by.lower(), cursor.line(), C.for_channel(cursor))
-    return _slave(cursor)
-
-
-C.GRAMMAR.readers.update(slave=_slave, slaves=_slaves)
-
+_SLAVE = [f"REPLICA|SLAVE {by} {C.FOR_CHANNEL}" for by in ("uuid:line", "server_id:integer")]
+_SLAVES = [
+    *_SLAVE,
+    *(f"{by} {C.FOR_CHANNEL}" for by in ("REPLICA|SLAVE USER user:line", "REPLICA|SLAVE HOST host:line")),
+    f"ALL REPLICAS|SLAVES {C.FOR_CHANNEL}",
+]
 
 # UNREGISTER REPLICA ends the registration of a slave, and forgets the slave.
-C.statement("UNREGISTER REPLICA", Role.ALL, "UNREGISTER REPLICA|SLAVE who:slave", changes=True)
+C.statement("UNREGISTER REPLICA", Role.ALL, *(f"UNREGISTER {slave}" for slave in _SLAVE), changes=True)
 
 # DRAIN sends slaves away, to other masters, until UNDRAIN.
-C.statement("DRAIN", Role.ALL, "DRAIN who:slaves [REASON reason:line]", changes=True)
-C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
+C.statement("DRAIN", Role.ALL, *(f"DRAIN {slaves} [REASON reason:line]" for slaves in _SLAVES), changes=True)
+C.statement("UNDRAIN", Role.ALL, *(f"UNDRAIN {slaves}" for slaves in _SLAVES), changes=True)
+
+
+def _who(channel: str | None = None, **by: str | int) -> Who:
+    """Return the conditions on slaves in a statement. ``by`` has the property by which the statement selects slaves,
+    such as ``user``, or is empty for all slaves. ``channel`` is a further condition.
+    """
+    name, value = next(iter(by.items()), ("all", ""))
+    return Who.of(name, value, channel)
 
 
 @dataclass(eq=False)
@@ -93,11 +90,9 @@ class MasterConsole(C.Executor):
     """The running server that the master follows, if it follows one."""
 
     def __post_init__(self) -> None:
-        self._store, self._register, self._drains = (
-            self.service.store,
-            self.service.register,
-            self.service.drains,
-        )
+        self._store = self.service.store
+        self._register = self.service.register
+        self._drains = self.service.drains
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
 
@@ -265,7 +260,9 @@ class MasterConsole(C.Executor):
             raise OptionError(f"{error} (the old configuration stays)") from None
         return OK
 
-    def _unregister_replica(self, who: Who) -> Result:
+    def _unregister_replica(self, **slave: Any) -> Result:
+        who = _who(**slave)
+
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             if not who.fits(slave.peer):
                 return None
@@ -281,12 +278,14 @@ class MasterConsole(C.Executor):
             )
         return Result(affected=len(gone))
 
-    def _drain(self, who: Who, reason: str = "") -> Result:
+    def _drain(self, reason: str = "", **slaves: Any) -> Result:
+        who = _who(**slaves)
         concerned = self._concerned(self._drains.drain(who, reason))
         note = f"No slave is registered with {who}; the drain holds for slaves that register later"
         return Result(affected=len(concerned), notes=[] if concerned else [E.ER_UNKNOWN_ERROR.note(note)])
 
-    def _undrain(self, who: Who) -> Result:
+    def _undrain(self, **slaves: Any) -> Result:
+        who = _who(**slaves)
         ended = self._drains.undrain(who)
         if not ended and who != Who():
             raise E.ER_UNKNOWN_ERROR(
@@ -342,12 +341,12 @@ class MasterConsole(C.Executor):
     _change_replication_filter = _change_replication_source_to
 
     def _change_replication_filter_for_replica(
-        self, clauses: Sequence[FilterClause], user: str, channel: str | None, server_id: int | None
+        self, clauses: Sequence[FilterClause], user: str, **chosen_by: Any
     ) -> Result:
         if self.replicas is None:
             raise OptionError("This master has no real replicas: it was started without --replica-port")
         with self._changing:
-            entry = self.replicas.choose(user, channel=channel, server_id=server_id)
+            entry = self.replicas.choose(user, **chosen_by)
             slaves, warnings = self.replicas.change(entry, clauses)
         notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         return Result(affected=len(slaves), notes=notes)

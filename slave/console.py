@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dumpfilter import __version__
 from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
@@ -23,7 +23,7 @@ from dumpfilter.base.errors import GtidError, OptionError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
@@ -42,27 +42,14 @@ from dumpfilter.filter.rules import FilterClause
 from dumpfilter.slave import facts
 from dumpfilter.slave.channels import Channel, Slave
 from dumpfilter.slave.relay_log import read_index
+from dumpfilter.slave.relay_position import file_number
 from dumpfilter.slave.sql_thread import Until, UntilGtids, UntilPosition
 from dumpfilter.slave.state import SourceInfo
 
+T = TypeVar("T", bound=GtidSet)
+
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
-
-_FIELDS: Mapping[str, Any] = {
-    name.upper(): field.annotation for name, field in SourceInfo.model_fields.items() if name != "channel"
-}
-"""The options of CHANGE REPLICATION SOURCE TO without the prefix ``SOURCE_``, with the types of their values.
-
-Each option sets the field of :class:`SourceInfo` (the channel's saved configuration) with the same name in lower case.
-"""
-
-_AS: Mapping[Any, Callable[[Any], Any]] = {
-    bool: bool,
-    bool | None: bool,
-    float: float,
-    list[int]: lambda ids: sorted(set(ids)),
-}
-"""The functions that convert an option's value to the type of its field."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 """The options of CHANGE REPLICATION SOURCE TO after which the channel forgets its position in the binlog.
@@ -129,7 +116,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": str(facts.executed(facts.views(self.slave.channels_now)) or ""),
+            "gtid_executed": str(facts.executed(map(facts.ChannelView, self.slave.channels_now)) or ""),
         }
 
     @property
@@ -168,10 +155,9 @@ class SlaveConsole(C.Executor):
             raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(options)
         before = known.info if known is not None else SourceInfo(channel=name)
-        notes = _check_options(given, before, self.slave.options.net_timeout)
+        info, notes = _changed(before, given, self.slave.options.net_timeout)
         if known is None and len(self.slave.channels) >= MAX_CHANNELS:
             raise E.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
-        info = before.model_copy(update=_updates(given))
         afresh = bool(_AFRESH & given.keys())
         # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
         is_elsewhere = afresh and not {"LOG_FILE", "LOG_POS"} & given.keys()
@@ -230,7 +216,7 @@ class SlaveConsole(C.Executor):
 
     def _show_replica_status(self, old: bool = False, **chosen_by: Any) -> Result:
         chosen = self._chosen(**chosen_by)
-        seen = facts.views(self.slave.channels)
+        seen = list(map(facts.ChannelView, self.slave.channels))
         executed = str(facts.executed(seen) or "")
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [one for one in seen if one.channel in chosen and one.info.host]
@@ -298,13 +284,16 @@ class SlaveConsole(C.Executor):
         return name
 
 
-def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:
-    """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
+def _changed(
+    before: SourceInfo, given: dict[str, Any], net_timeout: float
+) -> tuple[SourceInfo, Sequence[Note]]:
+    """Return a channel's configuration after CHANGE REPLICATION SOURCE TO, with the notes and warnings for the client.
 
-    ``given`` holds the statement's options by name without ``SOURCE_``. It is changed in place: USE_GTID becomes
-    AUTO_POSITION, and a heartbeat period below a millisecond becomes 0. ``before`` is the channel's present
-    configuration. ``net_timeout`` is the slave's network timeout in seconds; a longer heartbeat period causes a
-    warning. Raises SqlError for options that the slave must refuse.
+    ``before`` is the channel's present configuration. ``given`` holds the statement's options by name without
+    ``SOURCE_``. It is changed in place: USE_GTID becomes AUTO_POSITION, and a heartbeat period below a millisecond
+    becomes 0. Each option sets the field of :class:`SourceInfo` with the same name in lower case. ``net_timeout`` is
+    the slave's network timeout in seconds; a longer heartbeat period causes a warning. Raises SqlError for options that
+    the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":
@@ -314,7 +303,7 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
         if given.get(name):
             raise E.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
     if "USE_GTID" in given:
-        given.setdefault("AUTO_POSITION", int(str(given.pop("USE_GTID")).upper() != "NO"))
+        given.setdefault("AUTO_POSITION", given.pop("USE_GTID") != "NO")
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
     if given.get("AUTO_POSITION", before.auto_position) and places:
         raise E.ER_BAD_REPLICA_AUTO_POSITION()
@@ -328,45 +317,34 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
         notes.append(E.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MAX.warning())
     if {"USER", "PASSWORD"} & given.keys():
         notes.append(E.ER_INSECURE_CHANGE_SOURCE.note())
-    notes += _tls_notes(given, before.model_copy(update=_updates(given)))
-    for name in sorted(given.keys() - _FIELDS.keys()):
-        if given[name] not in (0, "", None, ()):
+    fields = {name: given[name.upper()] for name in SourceInfo.model_fields if name.upper() in given}
+    if "port" in fields:
+        fields["port"] &= 0xFFFFFFFF
+    if {"log_file", "log_pos"} & fields.keys():
+        fields["log_pos"] = max(fields.get("log_pos", 0), FIRST_EVENT)
+    info = SourceInfo.model_validate(before.model_dump() | fields, strict=False)
+    notes += _tls_notes({name: value for name, value in given.items() if name.startswith("SSL")}, info)
+    for name in sorted(given):
+        if name.lower() not in fields and given[name] not in (0, "", None, ()):
             notes.append(Note("Warning", 1235, f"dumpfilter has no use for {name}; it is ignored"))
-    return notes
+    return info, notes
 
 
 def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
     """Yield a warning when a statement with TLS options leaves the connection to the master without encryption or
-    verification. ``given`` has the statement's options by name without ``SOURCE_``. ``info`` is the channel's
+    verification. ``given`` has the statement's TLS options by name without ``SOURCE_``. ``info`` is the channel's
     configuration after the statement.
     """
-    named = sorted(f"SOURCE_{name}" for name in given if name.startswith("SSL"))
-    if not named:
-        return
-    if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
-        text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
+    if info.tls is None and any(given.values()):
+        named = ", ".join(f"SOURCE_{name}" for name in sorted(given))
+        text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {named} has no effect"
         yield E.ER_UNKNOWN_ERROR.warning(text)
-    elif info.tls is not None and info.tls.mode is TlsMode.REQUIRED:
+    elif given and info.tls is not None and info.tls.mode is TlsMode.REQUIRED:
         text = (
             "There is no SOURCE_SSL_CA: the connection is encrypted, but the master's certificate is not verified. "
             "Somebody in between can read and change everything."
         )
         yield E.ER_UNKNOWN_ERROR.warning(text)
-
-
-def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
-    updates = {
-        name.lower(): _AS.get(kind, lambda value: value)(given[name])
-        for name, kind in _FIELDS.items()
-        if name in given
-    }
-    if "port" in updates:
-        updates["port"] &= 0xFFFFFFFF
-    if "log_file" in updates and "log_pos" not in updates:
-        updates["log_pos"] = 4
-    if "log_pos" in updates:
-        updates["log_pos"] = max(updates["log_pos"], 4)
-    return updates
 
 
 def _until(until: Mapping[str, Any]) -> Until:
@@ -384,8 +362,6 @@ def _until(until: Mapping[str, Any]) -> Until:
 _MOST_SECONDS = 10_000_000.0
 """The longest timeout, seconds. A longer one counts as no timeout."""
 
-_NO_GTIDS = MysqlGtidSet()
-
 Value = int | float | str | None
 """The type of an argument of an SQL function."""
 
@@ -393,7 +369,8 @@ Value = int | float | str | None
 def _master_pos_wait(
     slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
 ) -> int | None:
-    if not _is_mariadb(_channel(slave, channel)):
+    found = _channel(slave, channel)
+    if found is None or found.master_info.family != "mariadb":
         deprecated = E.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT")
         running_interrupt().notes.append(deprecated)
     return _source_pos_wait(slave, file, position, timeout, channel)
@@ -402,15 +379,17 @@ def _master_pos_wait(
 def _source_pos_wait(
     slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
 ) -> int | None:
-    found, seconds = _channel(slave, channel), _number(timeout)
-    if _is_mariadb(found):
+    found, seconds = _channel(slave, channel), float(number_of(timeout))
+    if found is not None and found.master_info.family == "mariadb":
         # MariaDB rounds to whole seconds, and takes everything else for no timeout.
         seconds = float(max(0, math.floor(seconds + 0.5)))
     elif seconds < 0:
         raise E.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
-    place = _place(file, position)
-    if place is None or found is None or not found.sql.works:
+    offset = math.floor(number_of(position) + 0.5)
+    # A file without a number at its end is no binlog file.
+    if found is None or not found.sql.works or offset < 0 or not re.search(r"\.[0-9]+\Z", str(file)):
         return None
+    base, number = str(file).rpartition(".")[0], file_number(str(file))
     reached: bool | None = False
     advances = -1
 
@@ -418,18 +397,18 @@ def _source_pos_wait(
         nonlocal reached, advances
         advances += 1
         applied = found.relay_log_info
+        reached = (file_number(applied.source_file), applied.source_position) >= (
+            number,
+            max(offset, FIRST_EVENT),
+        )
         # The applier never comes to a file whose name is not one of this master's.
-        is_elsewhere = bool(applied.source_file) and _base(applied.source_file) != _base(place.file)
-        reached = None if is_elsewhere else place.met(applied, _NO_GTIDS)
+        if applied.source_file.rpartition(".")[0] not in ("", base):
+            reached = None
         return reached is not False or not found.sql.works
 
-    if not _wait_until(slave, ask, seconds or None):
+    if not _wait_until(slave, ask, seconds or math.inf):
         return -1
     return advances if reached else None
-
-
-def _is_mariadb(channel: Channel | None) -> bool:
-    return channel is not None and channel.master_info.family == "mariadb"
 
 
 def _channel(slave: Slave, name: Value) -> Channel | None:
@@ -437,83 +416,63 @@ def _channel(slave: Slave, name: Value) -> Channel | None:
     return next((one for one in slave.channels_now if one.name == folded), None)
 
 
-def _base(file: str) -> str:
-    return file.rpartition(".")[0]
-
-
-def _place(file: Value, position: Value) -> UntilPosition | None:
-    """Return the binlog position that a client gives in the arguments ``file`` and ``position`` of SOURCE_POS_WAIT or
-    MASTER_POS_WAIT. The result is a condition that tells whether an applier has reached this position.
-
-    Return None if ``file`` has no number at its end, or ``position`` is negative.
-    """
-    offset = 0 if position is None else math.floor(number_of(position) + 0.5)
-    if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:
-        return None
-    return UntilPosition("Source", str(file), max(offset, FIRST_EVENT))
-
-
 def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) -> int:
     shown = "NULL" if gtids is None else str(gtids)
     try:
-        wanted = parse_gtid_set(shown, "mysql")
+        wanted = MysqlGtidSet.parse(shown)
     except GtidError as error:
         raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
-    if timeout is None or _number(timeout) < 0:
+    if timeout is None or number_of(timeout) < 0:
         raise E.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
 
     def has_all() -> bool:
-        here = facts.executed(facts.views(slave.channels_now), type(wanted))
-        return not wanted or (here is not None and here.issuperset(wanted))
+        return bool(_executed(slave, MysqlGtidSet).issuperset(wanted))
 
-    return 0 if _wait_until(slave, has_all, _number(timeout) or None) else 1
+    return 0 if _wait_until(slave, has_all, number_of(timeout) or math.inf) else 1
 
 
 def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int | None:
     if gtids is None:
         return None
     try:
-        if not isinstance(gtids, str):
-            raise GtidError(f"{gtids!r} is no list of GTIDs")
-        wanted = MariadbGtidSet.parse(gtids)
+        wanted = MariadbGtidSet.parse(str(gtids))
     except GtidError as error:
         raise E.ER_MARIADB_INCORRECT_GTID_STATE() from error
 
     def has_all() -> bool:
-        found = facts.executed(facts.views(slave.channels_now), MariadbGtidSet) or MariadbGtidSet()
-        here = {gtid.domain_id: gtid.seq_no for gtid in found.gtids()}
+        here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
         return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
 
     # A negative timeout is none, and 0 does not wait.
-    seconds = None if timeout is None or _number(timeout) < 0 else _number(timeout)
+    seconds = math.inf if timeout is None or number_of(timeout) < 0 else number_of(timeout)
     return 0 if _wait_until(slave, has_all, seconds) else -1
 
 
-def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:
+def _executed(slave: Slave, kind: type[T]) -> T:
+    return facts.executed(map(facts.ChannelView, slave.channels_now), kind) or kind()
+
+
+def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:
     """Wait until the function ``ask`` returns true, and return its last result. ``ask`` is called at once, and whenever
     an applier has completed a transaction or has ended.
 
-    The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when the running statement is
-    interrupted or the slave stops, and 3024 after the statement's time limit.
+    The wait ends after ``timeout`` seconds. Raises SqlError 1317 when the running statement is interrupted or the slave
+    stops, and 3024 after the statement's time limit.
     """
-    if timeout is not None and timeout > _MOST_SECONDS:
-        timeout = None
     interrupt = running_interrupt()
-    seconds = interrupt.seconds
-    # The bound of the statement ends it with an error, and the function's own timeout with a value.
-    is_bounded = seconds is not None and (timeout is None or seconds < timeout)
+    limit = interrupt.seconds or math.inf
+    seconds = min(timeout, limit)
 
     def is_over() -> bool:
         return interrupt.is_set() or slave.is_closing
 
     with interrupt.calling(slave.progress.told):
-        answer = slave.progress.until(lambda: is_over() or ask(), seconds if is_bounded else timeout)
+        answer = slave.progress.until(
+            lambda: is_over() or ask(), seconds if seconds <= _MOST_SECONDS else None
+        )
     if is_over():
         raise E.ER_QUERY_INTERRUPTED()
-    if not answer and is_bounded:
+    # The statement's limit ends it with an error, and the function's own timeout with a value.
+    if not answer and limit < timeout:
         raise E.ER_QUERY_TIMEOUT()
     return answer
-
-
-def _number(value: Value) -> float:
-    return 0.0 if value is None else float(number_of(value))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dumpfilter.base import errors as E
 from dumpfilter.console.facts import Fact, Facts, Latency, column, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, REPLICA_STATUS
-from dumpfilter.console.sql.result import ZERO_TIMESTAMP, ColumnType, Result
+from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.relay_position import RelayLag, file_number, relay_lag
 from dumpfilter.slave.state import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
@@ -146,23 +146,23 @@ class ChannelView(StoredChannel):
         failed attempt to connect.
         """
         io = self.channel.io
-        error = _error(io, _IO_NUMBERS)
+        view = self._view("io", io, _IO_NUMBERS)
         if io.error is None and io.last_error:
             text = f"Error connecting to source '{self.info.address}': {io.last_error}"
-            error = CR_CONN_HOST_ERROR, text, io.last_error_at
-        return ThreadView(self.name, "io", io.running, self.count("io_errors"), *error)
+            return view._replace(number=CR_CONN_HOST_ERROR, text=text, at=io.last_error_at)
+        return view
 
     @cached_property
     def sql(self) -> ThreadView:
         """The state of the applier (SQL thread), with the error that ended the thread."""
-        sql = self.channel.sql
-        return ThreadView(
-            self.name,
-            "sql",
-            sql.running,
-            self.count("sql_errors"),
-            *_error(sql, _SQL_NUMBERS),
-        )
+        return self._view("sql", self.channel.sql, _SQL_NUMBERS)
+
+    def _view(self, name: str, thread: ChannelThread, numbers: _Numbers) -> ThreadView:
+        number, text, at = 0, "", 0.0
+        if thread.error is not None:
+            number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
+            text, at = str(thread.error), thread.error_at
+        return ThreadView(self.name, name, thread.running, self.count(f"{name}_errors"), number, text, at)
 
     @property
     def io_running(self) -> str:
@@ -188,13 +188,6 @@ class ChannelView(StoredChannel):
         if not self.lag.lag_bytes:
             return 0 if self.channel.io.connected or self.received.relay_position is None else None
         return None if self.lag.lag_seconds is None else int(self.lag.lag_seconds)
-
-
-def _error(thread: ChannelThread, numbers: _Numbers) -> tuple[int, str, float]:
-    if thread.error is None:
-        return 0, "", 0.0
-    number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
-    return number, str(thread.error), thread.error_at
 
 
 class Threads(
@@ -330,11 +323,13 @@ METRICS: tuple[type[Facts[Any]], ...] = (Threads, Channels, Process)
 """The groups of metrics of a slave, in the order of docs/metrics.md."""
 
 
-def views(channels: Iterable[Channel]) -> list[ChannelView]:
-    """Return a snapshot of the state of each channel in ``channels``. Status tables and metrics are computed from the
-    snapshots.
-    """
-    return [ChannelView(channel) for channel in channels]
+_NO_VALUES = {ColumnType.TEXT: "", ColumnType.INTEGER: 0, ColumnType.TIMESTAMP: ZERO_TIMESTAMP}
+"""The values that a server's table shows for a property that the slave does not have, by the column's type."""
+
+
+def _row(columns: Iterable[Column], values: Mapping[str, Any]) -> list[Any]:
+    """Return a row of a server's table. ``values`` has the values of some columns by name."""
+    return [values[one.name] if one.name in values else _NO_VALUES[one.type] for one in columns]
 
 
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
@@ -350,7 +345,6 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     )
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     values: dict[str, Any] = {
-        **{column.name: 0 if column.type is ColumnType.INTEGER else "" for column in REPLICA_STATUS[False]},
         "Replica_IO_State": channel.io.state if view.io.running else "",
         "Source_Host": info.host,
         "Source_User": info.user,
@@ -397,7 +391,7 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         "Auto_Position": int(info.auto_position),
         "Channel_Name": info.channel,
     }
-    return list(values.values())
+    return _row(REPLICA_STATUS[False], values)
 
 
 def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> Any:
@@ -432,23 +426,19 @@ def _connection_row(view: ChannelView) -> list[Any]:
     thread.
     """
     channel, io = view.channel, view.io
-    return [
-        view.name,
-        "",
-        view.received.master_uuid,
-        channel.io.thread_id if channel.io.connected else None,
-        {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
-        channel.received["heartbeats"],
-        _long_time(channel.counters.last_heartbeat_at),
-        view.received.retrieved,
-        io.number,
-        io.text,
-        _long_time(io.at),
-        "",
-        *[ZERO_TIMESTAMP] * 4,
-        "",
-        *[ZERO_TIMESTAMP] * 3,
-    ]
+    values = {
+        "CHANNEL_NAME": view.name,
+        "SOURCE_UUID": view.received.master_uuid,
+        "THREAD_ID": channel.io.thread_id if channel.io.connected else None,
+        "SERVICE_STATE": {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
+        "COUNT_RECEIVED_HEARTBEATS": channel.received["heartbeats"],
+        "LAST_HEARTBEAT_TIMESTAMP": _long_time(channel.counters.last_heartbeat_at),
+        "RECEIVED_TRANSACTION_SET": view.received.retrieved,
+        "LAST_ERROR_NUMBER": io.number,
+        "LAST_ERROR_MESSAGE": io.text,
+        "LAST_ERROR_TIMESTAMP": _long_time(io.at),
+    }
+    return _row(PERFORMANCE_SCHEMA["replication_connection_status"], values)
 
 
 def _configuration_row(info: SourceInfo) -> list[Any]:
@@ -468,7 +458,7 @@ _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
     "replication_applier_filters": _filter_rows,
     # The rules that new channels start with (WL#7361 F).
     "replication_applier_global_filters": lambda slave: map(_filter_row, slave.filters.global_settings()),
-    "replication_connection_status": lambda slave: map(_connection_row, views(slave.channels_now)),
+    "replication_connection_status": lambda slave: map(_connection_row, map(ChannelView, slave.channels_now)),
     "replication_connection_configuration": lambda slave: (
         _configuration_row(one.info) for one in slave.channels_now
     ),
@@ -489,7 +479,7 @@ def _server_table(name: str) -> Callable[[Slave], Result]:
 
 TABLES: Mapping[tuple[str, str], Callable[[Slave], Result]] = {
     **{("performance_schema", name): _server_table(name) for name in PERFORMANCE_SCHEMA},
-    ("dumpfilter", "channels"): lambda slave: Channels.table(views(slave.channels_now)),
+    ("dumpfilter", "channels"): lambda slave: Channels.table(map(ChannelView, slave.channels_now)),
     ("dumpfilter", "filter_hits"): lambda slave: FilterHits.table(
         (one.name, option, count)
         for one in slave.channels_now

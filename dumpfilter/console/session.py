@@ -19,8 +19,9 @@ import threading
 import time
 import tomllib
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from typing import Any, cast
 
@@ -113,45 +114,34 @@ def _schemas_of(executor: Executor) -> list[str]:
     return sorted({INFORMATION_SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
-def _schemata(executor: Executor) -> Iterable[Row]:
-    for schema in _schemas_of(executor):
-        yield {
-            "CATALOG_NAME": "def",
-            "SCHEMA_NAME": schema,
-            "DEFAULT_CHARACTER_SET_NAME": "utf8mb4",
-            "DEFAULT_COLLATION_NAME": COLLATION,
-        }
+_NO_COLUMN = Column("")
+_EMPTY = ("TABLE_COMMENT", "COLUMN_KEY", "EXTRA", "COLUMN_COMMENT")
 
 
-def _names(executor: Executor) -> list[tuple[str, str]]:
-    return [*((INFORMATION_SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.tables)]
+def _catalog(executor: Executor, *, with_columns: bool) -> Iterator[Row]:
+    """Yield a row for each column of each table that clients can read. The row has the values of the column, of its
+    table and of its schema, by the names that they have in the ``information_schema``.
 
-
-def _tables(executor: Executor) -> Iterable[Row]:
-    for schema, name in _names(executor):
-        inner = schema == INFORMATION_SCHEMA
-        yield {
-            "TABLE_CATALOG": "def",
-            "TABLE_SCHEMA": schema,
-            "TABLE_NAME": name,
-            "TABLE_TYPE": "SYSTEM VIEW" if inner else "BASE TABLE",
-            "ENGINE": None if inner else schema.upper(),
-            "VERSION": 10,
-            "TABLE_COLLATION": None if inner else COLLATION,
-            "TABLE_COMMENT": "",
-        }
-
-
-def _columns(executor: Executor) -> Iterable[Row]:
-    for schema, name in _names(executor):
-        inner = schema == INFORMATION_SCHEMA
-        found = _COLUMNS[name.lower()] if inner else executor.tables[schema, name]().columns
-        for position, column in enumerate(found, 1):
+    Without ``with_columns`` yield one row for each table, whose values of a column mean nothing. A table's columns are
+    found by reading the whole table.
+    """
+    tables = dict(executor.tables)
+    tables |= {(INFORMATION_SCHEMA, name.upper()): partial(Result, of) for name, of in _COLUMNS.items()}
+    for (schema, name), read in sorted(tables.items()):
+        is_inner = schema == INFORMATION_SCHEMA
+        for position, column in enumerate(read().columns if with_columns else [_NO_COLUMN], 1):
             is_text = column.type is ColumnType.TEXT
             yield {
-                "TABLE_CATALOG": "def",
-                "TABLE_SCHEMA": schema,
+                **dict.fromkeys(("CATALOG_NAME", "TABLE_CATALOG"), "def"),
+                **dict.fromkeys(("SCHEMA_NAME", "TABLE_SCHEMA"), schema),
+                **dict.fromkeys(_EMPTY, ""),
+                "DEFAULT_CHARACTER_SET_NAME": "utf8mb4",
+                "DEFAULT_COLLATION_NAME": COLLATION,
                 "TABLE_NAME": name,
+                "TABLE_TYPE": "SYSTEM VIEW" if is_inner else "BASE TABLE",
+                "ENGINE": None if is_inner else schema.upper(),
+                "VERSION": 10,
+                "TABLE_COLLATION": None if is_inner else COLLATION,
                 "COLUMN_NAME": column.name,
                 "ORDINAL_POSITION": position,
                 "IS_NULLABLE": "YES",
@@ -159,30 +149,27 @@ def _columns(executor: Executor) -> Iterable[Row]:
                 "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
                 "COLLATION_NAME": COLLATION if is_text else None,
                 "COLUMN_TYPE": SQL_TYPES[column.type],
-                "COLUMN_KEY": "",
-                "EXTRA": "",
                 "PRIVILEGES": "select",
-                "COLUMN_COMMENT": "",
             }
 
 
-def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
-    """Return a function that returns the rows of an ``information_schema`` table that has a single, constant row.
-    ``values`` are that row's values, in the order of the table's columns.
-    """
-    row = dict(zip((column.name for column in _COLUMNS[table]), values, strict=False))
-    return lambda executor: [row]
-
-
-ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = {
-    "character_sets": _constant("character_sets", "utf8mb4", COLLATION, "UTF-8 Unicode", 4),
-    "collations": _constant("collations", COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD"),
-    "columns": _columns,
-    "engines": _constant("engines", ENGINE, "DEFAULT", "Performance Schema", "NO", "NO", "NO"),
-    "schemata": _schemata,
-    "tables": _tables,
+_CONSTANT_ROWS: Mapping[str, Sequence[Sequence[Value]]] = {
+    "character_sets": [("utf8mb4", COLLATION, "UTF-8 Unicode", 4)],
+    "collations": [(COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD")],
+    "engines": [(ENGINE, "DEFAULT", "Performance Schema", "NO", "NO", "NO")],
 }
-"""The functions that return the rows of a table, by the table's name. Tables without a function have no rows."""
+"""The rows of the ``information_schema`` tables that never change, by the table's name. Other tables have no rows,
+except for those that :func:`_information` makes from the catalog.
+"""
+
+
+def _information(executor: Executor, table: str) -> Result:
+    """Return the table ``table`` of the ``information_schema``. Its columns choose values of the catalog's rows."""
+    found, names = _COLUMNS[table], [column.name for column in _COLUMNS[table]]
+    if table not in ("columns", "schemata", "tables"):
+        return Result(found, _CONSTANT_ROWS.get(table, ()))
+    rows = _catalog(executor, with_columns=table == "columns")
+    return Result(found, list(dict.fromkeys(tuple(map(row.get, names)) for row in rows)))
 
 
 class Session:
@@ -364,11 +351,9 @@ class Session:
         1049 if there is no such schema, and 1146 otherwise.
         """
         if schema == INFORMATION_SCHEMA:
-            found = _COLUMNS.get(name.lower())
-            if found is None:
+            if name.lower() not in _COLUMNS:
                 raise server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
-            rows = ROWS[name.lower()](self.executor) if name.lower() in ROWS else ()
-            return Result(found, [[row.get(column.name) for column in found] for row in rows])
+            return _information(self.executor, name.lower())
         if schema == _OWN_SCHEMA and name in _OWN_TABLES:
             return _OWN_TABLES[name](self)
         read = self.executor.tables.get((schema, name))

@@ -254,7 +254,6 @@ GRAMMAR.readers.update(
     text=_rest_of,
     whole=lambda cursor: _skip_rest(cursor) | {"text": cursor.text},
 )
-GRAMMAR.optional["condition"] = ("LIKE", "WHERE")
 
 
 def _show(

@@ -326,30 +326,21 @@ def _filter_on(cursor: Cursor) -> str:
 _Reader = Callable[[Cursor], OptionValue]
 
 
-def _options(readers: Mapping[_Reader, str]) -> Mapping[str, tuple[str, _Reader]]:
-    found: dict[str, tuple[str, _Reader]] = {}
-    for read, names in readers.items():
-        for written in names.split():
-            spelling, _, name = written.partition("=")
-            found[spelling] = name or spelling.removeprefix("SOURCE_"), read
-            if spelling.startswith("SOURCE_"):
-                found[spelling.replace("SOURCE", "MASTER", 1)] = found[spelling]
-    return found
-
-
-_OPTIONS = _options(
-    {
+_OPTIONS: Mapping[str, _Reader] = {
+    spelling: read
+    for read, names in {
         Cursor.line: """
             SOURCE_BIND SOURCE_HOST SOURCE_USER SOURCE_LOG_FILE SOURCE_COMPRESSION_ALGORITHMS SOURCE_PUBLIC_KEY_PATH
             SOURCE_TLS_VERSION SOURCE_SSL_CA SOURCE_SSL_CAPATH SOURCE_SSL_CERT SOURCE_SSL_CIPHER SOURCE_SSL_CRL
             SOURCE_SSL_CRLPATH SOURCE_SSL_KEY RELAY_LOG_FILE NETWORK_NAMESPACE
         """,
         Cursor.unsigned: """
-            SOURCE_PORT SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_AUTO_POSITION SOURCE_CONNECTION_AUTO_FAILOVER
-            SOURCE_ZSTD_COMPRESSION_LEVEL SOURCE_SSL SOURCE_SSL_VERIFY_SERVER_CERT
-            GET_SOURCE_PUBLIC_KEY GET_MASTER_PUBLIC_KEY=GET_SOURCE_PUBLIC_KEY
-            RELAY_LOG_POS GTID_ONLY REQUIRE_ROW_FORMAT
-            MASTER_DEMOTE_TO_SLAVE=DEMOTE_TO_SLAVE MASTER_DEMOTE_TO_REPLICA=DEMOTE_TO_SLAVE
+            SOURCE_PORT SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_CONNECTION_AUTO_FAILOVER
+            SOURCE_ZSTD_COMPRESSION_LEVEL GET_SOURCE_PUBLIC_KEY RELAY_LOG_POS GTID_ONLY REQUIRE_ROW_FORMAT
+            MASTER_DEMOTE_TO_SLAVE MASTER_DEMOTE_TO_REPLICA
+        """,
+        lambda cursor: bool(cursor.unsigned()): """
+            SOURCE_AUTO_POSITION SOURCE_SSL SOURCE_SSL_VERIFY_SERVER_CERT
         """,
         Cursor.position: "SOURCE_LOG_POS",
         _password: "SOURCE_PASSWORD",
@@ -365,17 +356,15 @@ _OPTIONS = _options(
         lambda cursor: tuple(
             cursor.parenthesized(cursor.unsigned)
         ): "IGNORE_SERVER_IDS DO_DOMAIN_IDS IGNORE_DOMAIN_IDS",
-        lambda cursor: cursor.expect(
-            "CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"
-        ): "MASTER_USE_GTID=USE_GTID",
+        lambda cursor: cursor.expect("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"): "MASTER_USE_GTID",
         # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
         _filter_on: "FILTER_ON",
-    }
-)
-"""The options by their names in a statement.
-
-Each entry has the option's name in CHANGE REPLICATION SOURCE TO without SOURCE_, and the function that parses
-its value. An option SOURCE_… has the older name MASTER_…, too.
+    }.items()
+    for name in names.split()
+    for spelling in (name, name.replace("SOURCE", "MASTER"))
+}
+"""The functions that parse the options' values, by the options' names in a statement. An option SOURCE_… has the older
+name MASTER_…, too.
 """
 
 
@@ -396,5 +385,4 @@ def _option(cursor: Cursor) -> tuple[str, OptionValue]:
     if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
         # The examples of WL#2387 write the value of MASTER_HOST without quotes.
         return "HOST", bare_or_quoted(cursor)
-    name, read = _OPTIONS[written]
-    return name, read(cursor)
+    return written.replace("MASTER", "SOURCE").removeprefix("SOURCE_"), _OPTIONS[written](cursor)

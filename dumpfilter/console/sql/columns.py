@@ -6,7 +6,6 @@ The file ``columns.toml`` lists them. A table that has no meaning on a master or
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from importlib import resources
 
 from dumpfilter.console.sql.result import Column, ColumnType
@@ -26,18 +25,13 @@ def columns_of(text: str) -> tuple[Column, ...]:
 
 _TOLD = tomllib.loads(resources.files("dumpfilter.console.sql").joinpath("columns.toml").read_text("utf-8"))
 _STATUS = columns_of(_TOLD["replica_status"])
-_OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
-
-
-def _old_name(name: str) -> str:
-    if name in _OLD_NAMES:
-        return _OLD_NAMES[name]
-    if name.startswith("Replica_"):
-        name = "Slave_" + name.removeprefix("Replica_")
-    return name.replace("Source", "Master")
-
-
-REPLICA_STATUS = (_STATUS, tuple(replace(column, name=_old_name(column.name)) for column in _STATUS))
+_OLDER = columns_of(
+    _TOLD["replica_status"]
+    .replace("Replica_", "Slave_")
+    .replace("Get_Source", "Get_master")
+    .replace("Source", "Master")
+)
+REPLICA_STATUS = _STATUS, _OLDER
 """The columns of MySQL's SHOW REPLICA STATUS, and of SHOW SLAVE STATUS."""
 
 REPLICAS = columns_of(_TOLD["replicas"]), columns_of(_TOLD["slave_hosts"])

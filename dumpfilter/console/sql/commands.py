@@ -33,7 +33,7 @@ _UNTIL_PLACE = {
     for field, name in (("FILE", "file"), ("POS", "position"))
 }
 
-_FOR_CHANNEL = "[FOR CHANNEL channel:channel]"
+FOR_CHANNEL = "[FOR CHANNEL channel:channel]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
 _SPACE = " \t\n\v\f\r"
@@ -115,46 +115,16 @@ def _count(cursor: Cursor) -> int:
     return cursor.integer()
 
 
-def for_channel(cursor: Cursor) -> str | None:
-    """Consume the tokens ``FOR CHANNEL 'name'`` of a client's statement, if they are next. Return the name in lower
-    case, or None without the clause.
-    """
-    if not cursor.accept("FOR"):
-        return None
-    cursor.expect("CHANNEL")
-    return cursor.channel()
-
-
-def _owner(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the clause that selects the replica or the channel whose filter is changed. Return a mapping, which is
-    empty without such a clause.
-
-    The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``. For a replica,
-    the keys are ``user``, ``server_id`` and ``channel``; the value of a part that is left out is None. For a channel,
-    the only key is ``channel``.
-    """
-    if not cursor.accept("FOR"):
-        return {}
-    if cursor.accept("CHANNEL"):
-        return {"channel": cursor.channel()}
-    cursor.expect("REPLICA", "SLAVE")
-    user = cursor.line()
-    server_id = cursor.integer() if cursor.accept("SERVER_ID") else None
-    return {"user": user, "server_id": server_id, "channel": for_channel(cursor)}
-
-
 GRAMMAR = Grammar(
     {
         "effective": effective_rules,
         "filters": filter_clauses,
         "limit": limit,
         "moment": moment,
-        "owner": _owner,
         "source": source,
         "threads": _threads,
         "until": _until,
-    },
-    {"threads": tuple(_THREADS)},
+    }
 )
 """The grammar with the readers of the values that the statements' syntax names. :func:`statement` adds the statements.
 """
@@ -196,19 +166,22 @@ class Command(NamedTuple):
 
 
 # Several clauses may set the same kind of rule (such as REPLICATE_DO_DB). The last of these clauses applies.
-_change_filter_of_slave = statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
+statement(
+    "CHANGE REPLICATION FILTER",
+    Role.REPLICATE_ADMIN,
+    f"CHANGE REPLICATION FILTER clauses:filters {FOR_CHANNEL}",
+    changes=True,
+)
 
 # The statement exists in dumpfilter only. It changes the filter by which a master sends events to a real replica (a
 # MySQL or MariaDB server). User, server id and channel select one [[replica]] table of the master's configuration.
-_change_filter_of_replica = statement("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True)
-
-
-def _change_filter(**values: Any) -> Command:
-    return (_change_filter_of_replica if "user" in values else _change_filter_of_slave)(**values)
-
-
-# The two statements are one form, so that a long list of rules is read once.
-GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter)
+statement(
+    "CHANGE REPLICATION FILTER … FOR REPLICA",
+    Role.ALL,
+    "CHANGE REPLICATION FILTER clauses:filters FOR REPLICA|SLAVE user:line [SERVER_ID server_id:integer] "
+    f"{FOR_CHANNEL}",
+    changes=True,
+)
 
 # Beyond the servers' options, the statement may have filter rules, which are in ``clauses``. Each entry of ``options``
 # is an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_.
@@ -218,8 +191,8 @@ GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter
 statement(
     "CHANGE REPLICATION SOURCE TO",
     Role.REPLICATE_ADMIN,
-    f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
-    f"CHANGE old:MASTER [channel:channel] TO *:source {_FOR_CHANNEL}",
+    f"CHANGE REPLICATION SOURCE TO *:source {FOR_CHANNEL}",
+    f"CHANGE old:MASTER [channel:channel] TO *:source {FOR_CHANNEL}",
     changes=True,
 )
 
@@ -245,14 +218,14 @@ def _checked_start(**values: Any) -> Command:
 GRAMMAR.form(
     "START REPLICA|SLAVE [channel:channel] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
-    f"{_FOR_CHANNEL}",
+    f"{FOR_CHANNEL}",
     _checked_start,
 )
 GRAMMAR.form("START every:ALL SLAVES|REPLICAS [threads:threads]", _start_replica)
 statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
-    f"STOP REPLICA|SLAVE [channel:channel] [threads:threads] {_FOR_CHANNEL}",
+    f"STOP REPLICA|SLAVE [channel:channel] [threads:threads] {FOR_CHANNEL}",
     "STOP every:ALL SLAVES|REPLICAS [threads:threads]",
     changes=True,
 )
@@ -261,14 +234,14 @@ statement(
 statement(
     "RESET REPLICA",
     Role.REPLICATE_ADMIN,
-    f"RESET REPLICA|SLAVE [channel:channel] [all:ALL] {_FOR_CHANNEL}",
+    f"RESET REPLICA|SLAVE [channel:channel] [all:ALL] {FOR_CHANNEL}",
     changes=True,
 )
 statement(
     "SHOW REPLICA STATUS",
     Role.READ,
-    f"SHOW REPLICA [channel:channel] STATUS {_FOR_CHANNEL}",
-    f"SHOW old:SLAVE [channel:channel] STATUS {_FOR_CHANNEL}",
+    f"SHOW REPLICA [channel:channel] STATUS {FOR_CHANNEL}",
+    f"SHOW old:SLAVE [channel:channel] STATUS {FOR_CHANNEL}",
     "SHOW every:ALL REPLICAS STATUS",
     "SHOW every:ALL old:SLAVES STATUS",
 )
@@ -285,7 +258,7 @@ statement(
     "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
     Role.REPLICATE_ADMIN,
     f"SHOW BINLOG {_EVENTS}",
-    f"SHOW relay_log:RELAYLOG [channel:channel] {_EVENTS} {_FOR_CHANNEL}",
+    f"SHOW relay_log:RELAYLOG [channel:channel] {_EVENTS} {FOR_CHANNEL}",
 )
 
 # The field ``before`` is usually a local time without a time zone. If the statement names a time zone, the datetime has

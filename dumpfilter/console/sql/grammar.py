@@ -9,7 +9,7 @@ of these words:
 - ``user:line``: the value of the field ``user``, which the reader function ``line`` parses,
 - ``*:limit``: the values of several fields, which the reader function returns as a mapping,
 - ``all:ALL``: a keyword, and a field that is true if the statement has the keyword,
-- ``[…]``: an optional group of words, which is present if the next token begins its first word.
+- ``[…]``: an optional group of words, which is absent if the next token does not fit its first word.
 
 The cursor raises the server's syntax error at the first token that the grammar does not allow.
 """
@@ -228,17 +228,13 @@ class Grammar:
 
     A reader function parses one value of a statement. In the syntax text ``user:line``, the method ``line`` of
     :class:`Cursor` parses the value of the field ``user``. ``readers`` has further functions, by name.
-    ``optional`` has, for some readers, the keywords with which an optional value begins. Other optional values must
-    begin with a string in quotes.
     """
 
-    def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, readers: Mapping[str, Reader]) -> None:
         self.needs: list[Need] = []
         """The required role of each statement about replication, and whether it changes anything."""
         self.readers = dict(readers)
         """The functions that read values, by name. A module with statements of its own adds its readers."""
-        self.optional = dict(optional)
-        """The keywords with which an optional value begins, by the name of its reader."""
         self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
         """The forms of syntax, by first word. A form is its words and the function that gets the values."""
 
@@ -294,14 +290,18 @@ class Grammar:
         rest = iter(words)
         for word in rest:
             if word == "[":
-                group = list(iter(rest.__next__, "]"))
-                if self._begins(group[0], cursor):
+                group, begin = list(iter(rest.__next__, "]")), cursor.token
+                try:
                     found = self._match(group, cursor)
-                    if "channel" in values and "channel" in found:
-                        raise server_errors.ER_WRONG_ARGUMENTS(
-                            "CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)"
-                        )
-                    values |= found
+                except SqlError:
+                    if cursor.token is begin:
+                        continue
+                    raise
+                if "channel" in values and "channel" in found:
+                    raise server_errors.ER_WRONG_ARGUMENTS(
+                        "CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)"
+                    )
+                values |= found
                 continue
             field, colon, reader = word.partition(":")
             if not colon:
@@ -313,11 +313,3 @@ class Grammar:
                 value = (self.readers.get(reader) or getattr(Cursor, reader))(cursor)
                 values |= value if field == "*" else {field: value}
         return values
-
-    def _begins(self, word: str, cursor: Cursor) -> bool:
-        _, colon, reader = word.partition(":")
-        if not colon:
-            return cursor.sees(*word.split("|"))
-        if reader.isupper():
-            return cursor.sees(reader)
-        return cursor.sees(*self.optional[reader]) if reader in self.optional else cursor.at_string()

@@ -11,7 +11,6 @@ import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.console.sql import commands
 from dumpfilter.console.sql.commands import FilterClause, Threads
 from dumpfilter.console.sql.result import Note
-from dumpfilter.master.who import Who
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,23 +113,31 @@ class FlushPrivileges(Command):
     pass
 
 
-@dataclass(frozen=True)
-class UnregisterReplica(Command):
-    who: Who
-
-
-@dataclass(frozen=True)
-class Drain(Command):
-    who: Who
+@dataclass(frozen=True, kw_only=True)
+class OfSlaves(Command):
+    uuid: str | None = None
+    server_id: int | None = None
+    user: str | None = None
+    host: str | None = None
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Undrain(Command):
-    who: Who
+class UnregisterReplica(OfSlaves):
+    pass
 
 
-METHODS = {re.sub(r"(?=[A-Z])", "_", one.__name__).lower(): one for one in Command.__subclasses__()}
+class Drain(OfSlaves):
+    pass
+
+
+class Undrain(OfSlaves):
+    pass
+
+
+METHODS = {
+    re.sub(r"(?=[A-Z])", "_", one.__name__).lower(): one
+    for one in (*Command.__subclasses__(), *OfSlaves.__subclasses__())
+}
 METHODS["_change_replication_source_to"] = METHODS.pop("_change_source")
 METHODS["_change_replication_filter_for_replica"] = METHODS.pop("_change_replica_filter")
 """The classes by the names of the methods that carry the statements out."""

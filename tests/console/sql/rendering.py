@@ -72,11 +72,12 @@ def _clauses(draw: DRAW, kinds: list[BaseRuleKind], *, unique: bool) -> tuple[Fi
 
 
 _TEXT_OPTIONS = ["HOST", "USER", "LOG_FILE", "BIND", "SSL_CA"]
-_NUMBER_OPTIONS = ["PORT", "CONNECT_RETRY", "RETRY_COUNT", "AUTO_POSITION", "LOG_POS"]
+_NUMBER_OPTIONS = ["PORT", "CONNECT_RETRY", "RETRY_COUNT", "LOG_POS"]
 _IDS = st.lists(_NUMBERS, max_size=3).map(tuple)
 _OPTIONS = (
     st.tuples(st.sampled_from(_TEXT_OPTIONS), _LINES)
     | st.tuples(st.sampled_from(_NUMBER_OPTIONS), _NUMBERS)
+    | st.tuples(st.just("AUTO_POSITION"), st.booleans())
     | st.tuples(st.sampled_from(["IGNORE_SERVER_IDS", "DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS"]), _IDS)
     | st.tuples(st.just("HEARTBEAT_PERIOD"), st.floats(0, 4294967))
     | st.tuples(st.just("FILTER_ON"), st.sampled_from(["MASTER", "SLAVE", "BOTH"]))
@@ -248,6 +249,8 @@ def _option(speller: Speller, name: str, value: object) -> list[str]:
     match value:
         case tuple():
             words = speller.list_of([str(number)] for number in value)
+        case bool():
+            words = [str(int(value))]
         case str() if name == "USE_GTID":
             words = [value]
         case str():

@@ -18,7 +18,6 @@ from dumpfilter.console.sql.server_errors import (
     too_long,
 )
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
-from dumpfilter.master.who import Who
 from tests.console.sql.parsed import (
     ChangeBinlog,
     ChangeReplicaFilter,
@@ -213,22 +212,22 @@ THREADS: dict[str, Command] = {
     "RESET REPLICA ALL FOR CHANNEL 'x'": ResetReplica(all=True, channel="x"),
     "FLUSH PRIVILEGES": FlushPrivileges(),
     "flush no_write_to_binlog privileges;": FlushPrivileges(),
-    "UNREGISTER REPLICA 101": UnregisterReplica(Who.of("server_id", 101)),
-    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(Who.of("uuid", "A-b", "ch1")),
+    "UNREGISTER REPLICA 101": UnregisterReplica(server_id=101),
+    "unregister slave 'A-b' for channel 'Ch1'": UnregisterReplica(uuid="A-b", channel="ch1"),
     "change replication filter replicate_do_db=(a) for slave 'Repl'": ChangeReplicaFilter(
         (clause(RuleKind.DO_DB, "a"),), "Repl"
     ),
     "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
         (clause(RuleKind.DO_DB),), "r", 7, channel="c"
     ),
-    "DRAIN REPLICA 101": Drain(Who.of("server_id", 101)),
-    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": Drain(Who.of("uuid", "A-b", "ch1"), "soon"),
-    "DRAIN REPLICA USER 'repl' REASON ''": Drain(Who.of("user", "repl")),
-    "DRAIN REPLICA HOST '10.0.0.7'": Drain(Who.of("host", "10.0.0.7")),
-    "drain all slaves": Drain(Who()),
-    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": Drain(Who(channel="x"), "r"),
-    "UNDRAIN REPLICA 101": Undrain(Who.of("server_id", 101)),
-    "undrain all replicas": Undrain(Who()),
+    "DRAIN REPLICA 101": Drain(server_id=101),
+    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": Drain(uuid="A-b", channel="ch1", reason="soon"),
+    "DRAIN REPLICA USER 'repl' REASON ''": Drain(user="repl"),
+    "DRAIN REPLICA HOST '10.0.0.7'": Drain(host="10.0.0.7"),
+    "drain all slaves": Drain(),
+    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": Drain(channel="x", reason="r"),
+    "UNDRAIN REPLICA 101": Undrain(server_id=101),
+    "undrain all replicas": Undrain(),
     "reset replica for channel ''": ResetReplica(channel=""),
     "reset slave 'A' all": ResetReplica(all=True, channel="a"),
 }
