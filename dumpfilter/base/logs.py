@@ -198,9 +198,8 @@ def _prepare() -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    # Only ASCII: some readers of lines also break them at characters such as U+2028.
-    as_json = [partial(_safe, _cut), JSONRenderer()]
-    as_text = [_as_text(structlog.dev.ConsoleRenderer(colors=handler.colors, pad_level=True))]
+    # JSON is only ASCII: some readers of lines also break them at characters such as U+2028.
+    as_text = structlog.dev.ConsoleRenderer(colors=handler.colors, pad_level=True)
     handler.formatter = ProcessorFormatter(
         foreign_pre_chain=[*named, _of_library],
         processors=[
@@ -210,7 +209,7 @@ def _prepare() -> None:
             # The exception itself, which is described by the next step.
             ExceptionRenderer(lambda info: info[1]),
             partial(_with_error, _State.level is Level.DEBUG),
-            *(as_json if is_json() else as_text),
+            *([_safe, JSONRenderer()] if is_json() else [partial(_as_text, as_text)]),
         ],
     )
 
@@ -290,28 +289,34 @@ def _with_error(with_traceback: bool, _: Any, name: str, event: Event) -> Event:
     return event
 
 
-def _as_text(renderer: Callable[[Any, str, Event], str]) -> Callable[[Any, str, Event], str]:
-    """Return the last structlog processor for the text format. It makes the text of a log line, followed by the lines
-    of the traceback, if there is one.
+def _as_utf8(text: str, most: int) -> str:
+    r"""Return a text with lone surrogates escaped, which are not valid in UTF-8, and cut to ``most`` characters.
 
-    ``renderer`` is structlog's processor that makes the text of an event without its traceback. Control characters are
+    >>> _as_utf8("caf\udce9", 9), _as_utf8("long", 2)
+    ('caf\\udce9', 'lo…')
+    """
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _as_text(render: Callable[[Any, str, Event], str], logger: Any, name: str, event: Event) -> str:
+    """Return the text of a log line, followed by the lines of the traceback, if there is one. A structlog processor,
+    the last one of the text format.
+
+    ``render`` is structlog's processor that makes the text of an event without its traceback. Control characters are
     escaped, so that logged text cannot command a terminal.
     """
-
-    def render(logger: Any, name: str, event: Event) -> str:
-        trace = event.pop("traceback", "")
-        line = _safe(lambda text: printable(text, _LONGEST_VALUE), logger, name, event)
-        # The logger's name would make every line longer, and people know the process.
-        del line["logger"]
-        return "\n".join([renderer(logger, name, line), *map(visible, trace.splitlines())])
-
-    return render
+    trace = event.pop("traceback", "")
+    line = _safe(logger, name, event, escape=printable)
+    # The logger's name would make every line longer, and people know the process.
+    del line["logger"]
+    return "\n".join([render(logger, name, line), *map(visible, trace.splitlines())])
 
 
-def _safe(escape: Callable[[str], str], _: Any, name: str, event: Event) -> Event:
+def _safe(_: Any, name: str, event: Event, escape: Callable[[str, int], str] = _as_utf8) -> Event:
     """Return a log line with only types that JSON can represent, and the time first. A structlog processor.
 
-    ``escape`` is applied to each text in the line.
+    ``escape`` is applied to each text in the line, with the length to which it cuts the text.
     """
 
     def clean(value: Any) -> Any:
@@ -326,23 +331,10 @@ def _safe(escape: Callable[[str], str], _: Any, name: str, event: Event) -> Even
                 return [clean(each) for each in value]
             case bytes() | bytearray():
                 value = bytes(value[: _LONGEST_VALUE + 1]).decode("utf-8", "backslashreplace")
-        return escape(_utf8(str(value)))
+        return escape(str(value), _LONGEST_VALUE)
 
     first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
     return {clean(key): clean(value) for key, value in {**first, **event}.items()}
-
-
-def _utf8(text: str) -> str:
-    r"""Return a text with lone surrogates escaped, which are not valid in UTF-8.
-
-    >>> _utf8("caf\udce9")
-    'caf\\udce9'
-    """
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
 def _thread_failed(args: threading.ExceptHookArgs) -> None:
