@@ -111,8 +111,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         self._pause_of_answers = options.pop("read_timeout", seconds)
         self._due = 0.0
         """The time (``time.monotonic``) after which no further bytes of the present answer are awaited."""
-        self._trusted_key = login.public_key
-        self._asks_for_key = login.asks_for_key
+        self._login = login
         self._sent_key: bytes | None = None
         refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _refuse_plugin)
         self._context = context = login.tls.context()
@@ -142,9 +141,9 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
         Raises PasswordKept if the login permits no key.
         """
-        if self._trusted_key:
-            return self._trusted_key
-        if self._asks_for_key:
+        if self._login.public_key:
+            return self._login.public_key
+        if self._login.asks_for_key:
             return self._sent_key
         raise PasswordKept(
             REQUIRES_SECURE_CONNECTION,
@@ -156,11 +155,10 @@ class GuardedConnection(Connection):  # type: ignore[misc]
     def server_public_key(self, key: bytes | None) -> None:
         self._sent_key = key
 
-    def _create_ssl_ctx(self, options: Any) -> Any:
+    def _create_ssl_ctx(self, _: Any) -> Any:
         """Return the TLS context of the login. For an optional TLS, PyMySQL would load all CA certificates of the
         machine, which takes 50 ms, and verify none.
         """
-        del options
         return self._context
 
     def _get_server_information(self) -> None:

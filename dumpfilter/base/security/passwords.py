@@ -171,13 +171,10 @@ def _repeat(digest: bytes, length: int) -> bytes:
 
 
 def _to_text(digest: bytes) -> bytes:
-    text = ""
-    first, second, third = 0, 10, 20
-    for _ in range(10):
-        text += _base64(digest[first] << 16 | digest[second] << 8 | digest[third], 4)
-        first, second, third = third + 1, first + 1, second + 1
-    return (text + _base64(digest[31] << 8 | digest[30], 3)).encode()
-
-
-def _base64(bits: int, characters: int) -> str:
-    return "".join(_ALPHABET[bits >> 6 * place & 63] for place in range(characters))
+    """Return the characters of a SHA-crypt hash, four for each group of three bytes. A group has every tenth byte of
+    the first 30, and the last group the other two.
+    """
+    groups = [[(21 * group + 10 * k) % 30 for k in range(3)] for group in range(10)]
+    numbers = [int.from_bytes(digest[place] for place in places) for places in [*groups, (31, 30)]]
+    characters = (_ALPHABET[number >> 6 * k & 63] for number in numbers for k in range(4))
+    return "".join(characters)[:43].encode()

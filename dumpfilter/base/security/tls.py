@@ -5,7 +5,6 @@ certificate needs no restart. Or they are generated when the server starts.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import ipaddress
 import os
 import socket
@@ -13,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -46,8 +46,8 @@ _NO_KEY = "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY
 _OTHER_KEY = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 """OpenSSL's reasons for which a key is not that of a certificate."""
 _TIME = "%Y-%m-%d %H:%M UTC"
-_VALID = datetime.timedelta(days=3650)
-_CLOCK_SKEW = datetime.timedelta(days=1)
+_VALID = timedelta(days=3650)
+_CLOCK_SKEW = timedelta(days=1)
 """The time by which a certificate that dumpfilter makes is valid before its creation.
 
 Clients whose clocks are slow accept the certificate, too.
@@ -82,7 +82,7 @@ class ServerTls:
     """The certificates of the CAs that must have signed clients' certificates, as PEM. None: no CA is given."""
     fingerprint: bytes
     """The SHA-256 digest of the server's certificate, 32 bytes."""
-    valid_until: datetime.datetime
+    valid_until: datetime
     """The time at which the server's certificate expires, in UTC."""
 
     def current(self) -> ServerTls:
@@ -119,7 +119,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         is_for_grpc = suits_grpc(leaf)
     except (ValueError, UnsupportedAlgorithm):
         raise of_certificate(NO_CERTIFICATE) from None
-    now, begin, end = _now(), leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    now, begin, end = datetime.now(UTC), leaf.not_valid_before_utc, leaf.not_valid_after_utc
     if end < now:
         cure = f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made"
         raise of_certificate(f"expired on {end:{_TIME}}", cure)
@@ -150,10 +150,6 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), end)
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 def suits_grpc(certificate: x509.Certificate) -> bool:
@@ -193,7 +189,7 @@ def make_key_pair(host: str) -> KeyPair:
     extension OpenSSL 1.1 would treat it as self-signed only if it might sign certificates.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    now = _now()
+    now = datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dumpfilter")])
     certificate = (
         x509.CertificateBuilder()
@@ -241,7 +237,7 @@ class ReloadingTls:
         self._files = files
         self._for_grpc = for_grpc
         self._lock = threading.Lock()
-        self._stamp = _stamp(files)
+        self._stamp = self._changed()
         self._tls = load_tls(files, for_grpc=for_grpc)
 
     def current(self) -> ServerTls:
@@ -251,38 +247,34 @@ class ReloadingTls:
         """
         with self._lock:
             # The stamp is older than the content. A file that changes while it is read has another stamp next time.
-            stamp, self._stamp = self._stamp, _stamp(self._files)
-            if stamp != self._stamp:
-                self._reload()
+            stamp, self._stamp = self._stamp, self._changed()
+            if stamp == self._stamp:
+                return self._tls
+            try:
+                self._tls = load_tls(self._files, for_grpc=self._for_grpc)
+            except OptionError as error:
+                log.error(
+                    "tls.not_reloaded", reason=str(error), hint="the certificate from before stays in use"
+                )
+            else:
+                log.info(
+                    "tls.reloaded",
+                    certificate=str(self._files.certificate),
+                    sha256=self._tls.fingerprint.hex(),
+                    valid_until=f"{self._tls.valid_until:{_TIME}}",
+                )
             return self._tls
 
-    def _reload(self) -> None:
-        try:
-            self._tls = load_tls(self._files, for_grpc=self._for_grpc)
-        except OptionError as error:
-            log.error("tls.not_reloaded", reason=str(error), hint="the certificate from before stays in use")
-        else:
-            log.info(
-                "tls.reloaded",
-                certificate=str(self._files.certificate),
-                sha256=self._tls.fingerprint.hex(),
-                valid_until=f"{self._tls.valid_until:{_TIME}}",
-            )
-
-
-def _stamp(files: TlsFiles) -> list[tuple[int, ...] | None]:
-    """Return inode, size and change time of each file, or None for a missing one. The list changes when a file is
-    changed or replaced.
-    """
-
-    def of(path: Path | None) -> tuple[int, ...] | None:
-        try:
-            found = None if path is None else os.stat(path)
-        except OSError:
-            return None
-        return found and (found.st_ino, found.st_size, found.st_ctime_ns)
-
-    return list(map(of, files))
+    def _changed(self) -> list[tuple[object, ...]]:
+        """Return name, inode, size and change time of each file that exists. The list differs after a file is changed,
+        replaced or removed.
+        """
+        found: list[tuple[object, ...]] = []
+        for path in filter(None, self._files):
+            with contextlib.suppress(OSError):
+                file = os.stat(path)
+                found.append((path, file.st_ino, file.st_size, file.st_ctime_ns))
+        return found
 
 
 TlsSource: TypeAlias = ServerTls | ReloadingTls
