@@ -95,8 +95,9 @@ def _made(name: str) -> Any:
     from typer.main import get_command, get_command_from_info
     from typer.models import CommandInfo
 
+    from dumpfilter.base.options.arguments import WITH_OPTION_FILES
     from dumpfilter.base.options.settings import with_settings
-    from dumpfilter.commands.option_files import WITH_OPTION_FILES, OptionFileCommand
+    from dumpfilter.commands.option_files import OptionFileCommand
 
     of = name.replace("-", "_")
     module = importlib.import_module(f"dumpfilter.commands.{of}")

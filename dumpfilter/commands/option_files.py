@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -14,9 +13,6 @@ from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
 
 _PANEL = "Option files"
-
-WITH_OPTION_FILES = ("master", "slave")
-"""The commands that read a ``my.cnf``."""
 
 SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozenset(
     [
@@ -62,16 +58,13 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        commands = {str(self.name): self._options}
-        if ctx.parent is not None:
-            group = ctx.parent.command
 
-            def options_of(name: str) -> OptionNames:
-                names: OptionNames = group.get_command(ctx, name)._options()
-                return names
+        def names(command: str) -> OptionNames:
+            # Another command's module is imported only for an option that this command does not have.
+            found: Any = self if command == self.name else ctx.parent.command.get_command(ctx, command)
+            return cast(OptionNames, found._options())
 
-            commands |= {name: partial(options_of, name) for name in WITH_OPTION_FILES if name != self.name}
-        arguments = arguments_of(args, str(self.name), commands, self._options(SERVER_OPTIONS))
+        arguments = arguments_of(args, str(self.name), names, self._options(SERVER_OPTIONS))
         words = [word for one in arguments for word in ([one] if isinstance(one, str) else self._words(one))]
         try:
             return super().parse_args(ctx, words)

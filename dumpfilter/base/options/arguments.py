@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
@@ -16,8 +16,11 @@ from dumpfilter.base.options.config_files import FileOption, read_options_file
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
 """The options that name an option file. The program reads the files in this order."""
 
-_SOURCE_SECTION = "source"
-"""The end of the section [dumpfilter-source], which has the credentials for a running server as source."""
+WITH_OPTION_FILES = ("master", "slave")
+"""The commands that read option files."""
+
+_SECTIONS = ("", "source", *WITH_OPTION_FILES)
+"""The ends of sections such as [dumpfilter-master]. [dumpfilter-source] has the credentials for a running server."""
 
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
@@ -133,10 +136,6 @@ class OptionNames:
         return found and found._replace(origin=option)
 
 
-NamesOf = Callable[[], OptionNames]
-"""A function that returns a command's option names. Only an option file needs those of other commands."""
-
-
 def _truth(spelled: str, value: str | None) -> bool:
     found = _TRUTH.get("on" if value is None else value.lower())
     if found is None:
@@ -145,23 +144,23 @@ def _truth(spelled: str, value: str | None) -> bool:
 
 
 def arguments_of(
-    typed: Sequence[str], command: str, commands: Mapping[str, NamesOf], of_servers: OptionNames
+    typed: Sequence[str], command: str, names: Callable[[str], OptionNames], of_servers: OptionNames
 ) -> list[Named | str]:
     """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
     names, then those of the command line. A text that is no known option is returned as it is.
 
-    ``typed`` has the words of the command line after the name ``command``. ``commands`` has functions that return the
-    option names of every command that may read an option file, since several commands can share one file. A server's
-    section, such as ``[mysqld]``, may set only options of ``of_servers``. Raises OptionError.
+    ``typed`` has the words of the command line after the name ``command``. ``names`` returns the option names of each
+    of :data:`WITH_OPTION_FILES`, since several commands can share one file. A server's section, such as ``[mysqld]``,
+    may set only options of ``of_servers``. Raises OptionError.
     """
-    given = list(_from_command_line(typed, commands[command]()))
+    given = list(_from_command_line(typed, names(command)))
     files = [last.value for name in FILE_OPTIONS if (last := last_of(given, name))]
     read = [
         named
         for file in files
         if isinstance(file, str)
         for option in read_options_file(file)
-        if (named := server_option(option, of_servers) or _own_option(option, command, commands))
+        if (named := server_option(option, of_servers) or _own_option(option, command, names))
     ]
     # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
     found = [*read, *given]
@@ -189,25 +188,24 @@ def server_option(option: FileOption, known: OptionNames) -> Named | None:
         return None
 
 
-def _own_option(option: FileOption, command: str, commands: Mapping[str, NamesOf]) -> Named | None:
+def _own_option(option: FileOption, command: str, names: Callable[[str], OptionNames]) -> Named | None:
     """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND] of an option file, for the command
     ``command``. Return None for another section, and for an option in [dumpfilter] that only other commands have.
 
-    ``commands`` has, for each command that reads option files, a function that returns the command's option names.
-    Raises OptionError.
+    ``names`` returns the option names of each command. Raises OptionError.
     """
     ours, _, of = option.section.lower().partition("-")
     if ours != "dumpfilter":
         return None
-    if of not in ("", _SOURCE_SECTION, *commands):
-        sections = ", ".join(f"[dumpfilter-{name}]" for name in sorted(commands))
+    if of not in _SECTIONS:
+        sections = ", ".join(f"[dumpfilter-{name}]" for name in WITH_OPTION_FILES)
         raise option.error(f"unknown section [{option.section}]: there are [dumpfilter], {sections}")
     if of not in ("", command):
         return None
     try:
-        named = commands[command]().find_in_file(option)
+        named = names(command).find_in_file(option)
     except UnknownOption as error:
-        if not of and any(option.name in each() for each in commands.values()):
+        if not of and any(option.name in names(each) for each in WITH_OPTION_FILES):
             return None
         raise option.error(str(error)) from None
     if named is not None and named.name in FILE_OPTIONS:
