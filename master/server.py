@@ -30,14 +30,7 @@ from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the packa
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.listening import (
-    Endpoint,
-    Lack,
-    check_listener,
-    host_and_port,
-    listening_error,
-    why_not,
-)
+from dumpfilter.base.security.listening import Endpoint, host_and_port, listening_error, why_not
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
@@ -423,18 +416,15 @@ class ListenAddress(Endpoint):
 
         Raises Exposed when the master would serve other machines without TLS or without a login.
         """
-        lacks = []
+        lacks = {}
         if self.tls is None:
-            lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
+            lacks["without TLS"] = "give --tls-cert and --tls-key"
         if not users and not self.require_slave_certificate:
-            lacks.append(
-                Lack(
-                    "without a login",
-                    "name users ([[user]] in the file of --config), or demand certificates with --tls-ca and "
-                    "--tls-require-slave-cert",
-                )
+            lacks["without a login"] = (
+                "name users ([[user]] in the file of --config), or demand certificates with --tls-ca and "
+                "--tls-require-slave-cert"
             )
-        check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
+        self.check_protection(self.owner, self.host_option, lacks)
 
     def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot

@@ -83,20 +83,13 @@ class MetricsEndpoint(listening.Endpoint):
 
         ``insecure`` turns the error into a warning in the log.
         """
-        tls, lacks = None if self.insecure else self.tls, []
+        tls, lacks = None if self.insecure else self.tls, {}
         if tls is None:
-            lacks.append(listening.Lack("without TLS", "give --tls-cert and --tls-key"))
+            lacks["without TLS"] = "give --tls-cert and --tls-key"
         if tls is None or tls.current().ca is None:
-            lacks.append(
-                listening.Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate")
-            )
-        listening.check_listener(
-            "the metrics' endpoint",
-            "--metrics-address",
-            self.host,
-            lacks,
-            insecure=self.insecure,
-            permit="--metrics-insecure",
+            lacks["without a login"] = "give --tls-ca, the CA of Prometheus' certificate"
+        self.check_protection(
+            "the metrics' endpoint", "--metrics-address", lacks, permit="--metrics-insecure"
         )
 
 

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from dumpfilter.base.logs import logger
-from dumpfilter.base.security.listening import Endpoint, Lack, check_listener
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.console.connection import Connection
@@ -58,17 +59,10 @@ class ConsoleEndpoint(Endpoint):
         users = dict(configured or {})
         if self.user is not None or not users:
             users[self.user or DEFAULT_USER] = StoredPassword.plain(self.password)
-        lacks = [
-            Lack(
-                f"without a password of user {user!r}",
-                "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file",
-            )
-            for user, password in users.items()
-            if password.is_empty
-        ]
-        check_listener(
-            "the console", "--host or --console-host", self.host, lacks[:1], insecure=self.insecure
-        )
+        unsafe = (user for user, password in users.items() if password.is_empty)
+        cure = "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file"
+        lacks = {f"without a password of user {user!r}": cure for user in islice(unsafe, 1)}
+        self.check_protection("the console", "--host or --console-host", lacks)
         return users
 
     def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:

@@ -9,10 +9,10 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError, PortTaken
@@ -132,16 +132,28 @@ class Endpoint:
             # The file appears in one step, so that a waiting script never reads half a number.
             files.replace(self.port_file, f"{port}\n".encode(), synced=False, mode=0o666)
 
+    def check_protection(
+        self, server: str, option: str, lacks: Mapping[str, str], *, permit: str = "--insecure"
+    ) -> None:
+        """Check that a server may listen on ``host``. Log a warning if only ``insecure`` permits the address.
 
-class Lack(NamedTuple):
-    """A protection that a server on a port does not have, such as TLS, with the command line options that would add
-    it.
-    """
-
-    what: str
-    """The missing protection, as ``without TLS``."""
-    cure: str
-    """The options to give, as ``give --tls-cert and --tls-key``."""
+        ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks``
+        has the protections that the server lacks, such as ``without TLS``, each with the options that add it.
+        ``permit`` is the option that sets ``insecure``. Raises Exposed, whose text names the options.
+        """
+        if not lacks or is_loopback(self.host):
+            return
+        missing, cures = " and ".join(lacks), "; ".join(lacks.values())
+        if not self.insecure:
+            raise Exposed(
+                f"{option}={self.host}: {server} would serve other machines {missing}: {cures}; or listen on "
+                f"127.0.0.1, or accept the danger with {permit}"
+            )
+        log.warning(
+            "insecure",
+            reason=f"INSECURE: {server} listens on {self.host} {missing}, so that every machine on the network can "
+            f"use it. Instead of {permit}: {cures}",
+        )
 
 
 class Exposed(OptionError):
@@ -175,28 +187,3 @@ def is_loopback(host: str) -> bool:
     addresses = (ipaddress.ip_address(str(address[0])) for *_, address in found)
     # Before Python 3.13, is_loopback is False for ::ffff:127.0.0.1.
     return all((getattr(one, "ipv4_mapped", None) or one).is_loopback for one in addresses)
-
-
-def check_listener(
-    server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
-) -> None:
-    """Check that a server may listen on ``host``. Log a warning if only ``--insecure`` permits the address.
-
-    ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks`` are
-    the protections that the server lacks. ``insecure`` is whether the user accepts that, with the option ``permit``.
-    Raises Exposed, whose text names the options that add the protections.
-    """
-    if not lacks or is_loopback(host):
-        return
-    missing = " and ".join(lack.what for lack in lacks)
-    cures = "; ".join(lack.cure for lack in lacks)
-    if not insecure:
-        raise Exposed(
-            f"{option}={host}: {server} would serve other machines {missing}: {cures}; or listen on 127.0.0.1, or "
-            f"accept the danger with {permit}"
-        )
-    log.warning(
-        "insecure",
-        reason=f"INSECURE: {server} listens on {host} {missing}, so that every machine on the network can use it. "
-        f"Instead of {permit}: {cures}",
-    )

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.base.security.listening import Exposed, Lack, check_listener, is_loopback
+from dumpfilter.base.security.listening import Endpoint, Exposed, is_loopback
 
-NO_TLS = Lack("without TLS", "give a certificate")
-NO_USER = Lack("without a login", "name users")
+NO_TLS = {"without TLS": "give a certificate"}
+NO_USER = {"without a login": "name users"}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_name_is_loopback_if_all_its_addresses_are(
 
 def test_every_lack_is_named_with_its_cure() -> None:
     with pytest.raises(Exposed) as caught:
-        check_listener("the master", "--host", "0.0.0.0", [NO_TLS, NO_USER], insecure=False)
+        Endpoint("0.0.0.0").check_protection("the master", "--host", NO_TLS | NO_USER)
     assert str(caught.value) == (
         "--host=0.0.0.0: the master would serve other machines without TLS and without a login: give a certificate; "
         "name users; or listen on 127.0.0.1, or accept the danger with --insecure"
@@ -57,14 +57,14 @@ def test_every_lack_is_named_with_its_cure() -> None:
 
 def test_insecure_warns() -> None:
     with capture_logs() as logged:
-        check_listener("the master", "--host", "0.0.0.0", [NO_TLS], insecure=True)
+        Endpoint("0.0.0.0", insecure=True).check_protection("the master", "--host", NO_TLS)
     (line,) = logged
     assert line["reason"].startswith("INSECURE: the master listens on 0.0.0.0 without TLS, ")
 
 
-@pytest.mark.parametrize(("host", "lacks"), [("127.0.0.1", [NO_TLS]), ("0.0.0.0", [])])
+@pytest.mark.parametrize(("host", "lacks"), [("127.0.0.1", NO_TLS), ("0.0.0.0", {})])
 @pytest.mark.parametrize("insecure", [True, False])
-def test_nothing_to_say(host: str, lacks: list[Lack], insecure: bool) -> None:
+def test_nothing_to_say(host: str, lacks: dict[str, str], insecure: bool) -> None:
     with capture_logs() as logged:
-        check_listener("the master", "--host", host, lacks, insecure=insecure)
+        Endpoint(host, insecure=insecure).check_protection("the master", "--host", lacks)
     assert not logged
