@@ -39,9 +39,6 @@ class SubCommand(HelpPage, TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with log options configures the log again itself."""
-        from dumpfilter.base.options.settings import current_context
-
-        current_context.set(ctx)
         logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
         notice.on_compilation(_tell_of_compilation)
         for parameter in self.params:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from dumpfilter.analyse.report.html import Chart, Json, environment, page_parts
+from dumpfilter.analyse.report.html import Chart, Json, render
 from dumpfilter.analyse.report.text import (
     GIGABYTE,
     MONTH_HOURS,
@@ -382,10 +382,11 @@ def render_page(results: Results) -> str:
     lag, rate, frontier = lag_plot(results), rate_plot(results), frontier_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}
     compared = ways(results)
-    engine = environment(__package__)
-    engine.filters |= {"time_of": microseconds, "bits": human_rate_of_bits}
-    return engine.get_template("simulation.html.j2").render(
-        page_parts({name: None if one is None else one.chart for name, one in chosen.items()}),
+    return render(
+        __package__,
+        "simulation.html.j2",
+        {"time_of": microseconds, "bits": human_rate_of_bits},
+        {name: None if one is None else one.chart for name, one in chosen.items()},
         results=results,
         ways=compared,
         whole=max((way.bytes for way in compared), default=0),

@@ -23,11 +23,10 @@ from dumpfilter.analyse.report.html import (
     Row,
     Tick,
     byte_axis,
-    environment,
     exact_bytes,
     head_and_rest,
     label,
-    page_parts,
+    render,
 )
 from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.text import GIGABYTE, human_bytes, human_percent, human_price, share
@@ -426,10 +425,11 @@ def render_report(results: Results) -> str:
     groups = by_saving(results)
     rules, zero = _rules(results)
     nothing_passes = about_nothing(results.slaves)
-    engine = environment(__package__)
-    engine.filters |= {"gigabytes": _gigabytes, "price": human_price}
-    return engine.get_template("report.html.j2").render(
-        page_parts({"time": time_chart(results)}),
+    return render(
+        __package__,
+        "report.html.j2",
+        {"gigabytes": _gigabytes, "price": human_price},
+        {"time": time_chart(results)},
         results=results,
         nothing_passes=nothing_passes,
         remarks=[remark for remark in results.remarks if remark not in nothing_passes],

@@ -10,12 +10,11 @@ Rows of bars (:class:`Bars`) are plain HTML, which needs no script. Charts (:cla
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jinja2
 from markupsafe import Markup
@@ -30,8 +29,7 @@ LONGEST_LABEL = 60
 """The maximum length of a name in a tooltip, characters. Longer names are shortened."""
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar in a row. ``start`` and ``end`` are fractions of the row's width."""
 
     start: float
@@ -56,24 +54,21 @@ class Row:
     """The warnings about the item, one per line. A row with warnings has a mark that shows them as its tooltip."""
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """A label of the axis under rows of bars. ``place`` is its position as a fraction of the width."""
 
     place: float
     text: str
 
 
-@dataclass(frozen=True)
-class Bars:
+class Bars(NamedTuple):
     """Rows of horizontal bars with a common axis."""
 
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...] = ()
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A line chart. ``data`` is the input of ``charts.js``; the comment at the start of that script describes its
     format.
     """
@@ -125,18 +120,22 @@ def exact_bytes(size: float) -> str:
     return f"{rounded} ({T.human_number(round(size))} bytes)" if size >= 1024 else rounded
 
 
-_TEMPLATES = "template"
+def render(
+    package: str,
+    template: str,
+    filters: Mapping[str, Callable[..., str]],
+    charts: Mapping[str, Chart | None],
+    **values: Any,
+) -> str:
+    """Return the text of a report's page. ``template`` is in the folder ``template`` of the Python package ``package``,
+    and may import templates of :mod:`dumpfilter.analyse.report`.
 
-
-@functools.cache
-def environment(package: str) -> jinja2.Environment:
-    """Return the Jinja environment of a report. ``package`` is the name of the report's Python package. The templates
-    are in the folder ``template`` of this package and of :mod:`dumpfilter.analyse.report`.
+    ``charts`` has the line charts by name; None stands for a chart that the page does not have. ``filters`` are Jinja
+    filters, and ``values`` the variables, of this template.
     """
-    found = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader(package, _TEMPLATES), jinja2.PackageLoader(__package__, _TEMPLATES)]
-        ),
+    folders = [jinja2.PackageLoader(one, _TEMPLATES) for one in (package, str(__package__))]
+    engine = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -146,36 +145,27 @@ def environment(package: str) -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     shown = "bytes rate percent seconds duration"
-    found.filters |= {name: getattr(T, f"human_{name}") for name in shown.split()}
-    found.filters |= {"exactly": T.human_number, "utc": T.utc}
-    found.globals["share"] = T.share
-    return found
-
-
-def page_parts(charts: Mapping[str, Chart | None]) -> dict[str, Any]:
-    """Return the variables that every page's template needs, by name.
-
-    ``charts`` has the line charts by name; None stands for a chart that the page does not have.
-    """
-    drawn = {name: chart for name, chart in charts.items() if chart is not None}
+    engine.filters |= {name: getattr(T, f"human_{name}") for name in shown.split()}
+    engine.filters |= {"exactly": T.human_number, "utc": T.utc, **filters}
+    engine.globals["share"] = T.share
+    drawn = {name: chart.data for name, chart in charts.items() if chart is not None}
     scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
-    return {
-        "data": {"charts": {name: chart.data for name, chart in drawn.items()}},
-        "charts": charts,
-        "css": Markup(_asset("page.css")),
-        "scripts": [Markup(text) for text in scripts],
-        "script_digests": [_digest(text) for text in scripts],
-    }
+    return engine.get_template(template).render(
+        data={"charts": drawn},
+        charts=charts,
+        css=_asset("page.css"),
+        scripts=scripts,
+        # The content security policy of the page allows these scripts.
+        script_digests=[
+            f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+            for script in scripts
+        ],
+        **values,
+    )
 
 
-@functools.cache
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(_TEMPLATES, name).read_text("utf-8")
+_TEMPLATES = "template"
 
 
-@functools.cache
-def _digest(script: str) -> str:
-    """Return the SHA-256 digest of a script in the notation of a content security policy. The policy of a page lists
-    the scripts that the page may run.
-    """
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+def _asset(name: str) -> Markup:
+    return Markup(resources.files(__package__).joinpath(_TEMPLATES, name).read_text("utf-8"))

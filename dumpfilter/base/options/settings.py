@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
 from dumpfilter.base.options.docstrings import attribute_texts
-
-T = TypeVar("T")
 
 
 class Settings(BaseModel):
@@ -131,17 +127,6 @@ def repeated(options: Mapping[str, tuple[Any, str, str]]) -> Any:
 
 def _python_name(option: str) -> str:
     return option.replace("-", "_")
-
-
-current_context: ContextVar[typer.Context] = ContextVar("the context of the running command")
-
-
-def until_end_of_command(resource: AbstractContextManager[T]) -> T:
-    """Enter a context manager that stays open until the running command ends, and return the value that it yields.
-
-    A command uses this for resources such as a temporary directory.
-    """
-    return current_context.get().with_resource(resource)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

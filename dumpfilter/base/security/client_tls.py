@@ -70,6 +70,8 @@ class ClientTls:
     """The private key of the client's certificate."""
     ca_option: str = "ca"
     """The name of the option that names ``ca``, for errors."""
+    certificate_option: str = "cert"
+    """The name of the option that names ``certificate``, for errors."""
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context of a new connection, or None with the mode DISABLED. Raises TlsFileError for an
@@ -88,7 +90,7 @@ class ClientTls:
         else:
             context.load_default_certs()
         if self.certificate is not None:
-            load_chain(context, "cert", self.certificate, self.key)
+            load_chain(context, self.certificate_option, self.certificate, self.key)
         return context
 
 
