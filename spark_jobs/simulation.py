@@ -96,7 +96,7 @@ def read_traffic(
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges))
     traffic = join(counted or [count([])])
-    everything = traffic.weighted(traffic.facts.sent(None))
+    everything = traffic.of_rows(traffic.facts.sent(None))
 
     @functools.lru_cache(_KEPT)
     def sent(number: int | None) -> Sent:

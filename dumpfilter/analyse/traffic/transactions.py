@@ -12,12 +12,12 @@ import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic.facts import Facts, Ints, flags_of, side_by_side, sums
+from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
@@ -33,10 +33,11 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 """A filter with the server ids and domains that its slave wants (None: all)."""
@@ -95,28 +96,29 @@ class TransactionTraffic:
         ``number`` is the filter's index in the list of filters for which the transactions were counted.
         """
         flags = flags_of(given[0], self.facts.subjects)
-        return self.weighted(self.facts.sent(flags, given[1], number))
+        return self.of_rows(self.facts.sent(flags, given[1], number))
 
-    def weighted(self, weight: npt.NDArray[Any]) -> Sent:
-        """Return the bytes and events of each transaction that is sent. Row ``k`` of the counts is sent ``weight[k]``
-        times, and dropped if this is 0.
+    def of_rows(self, sent: Mask) -> Sent:
+        """Return the bytes and events of each transaction that is sent, if the rows of counts that ``sent`` marks are
+        sent.
 
-        For one filter, ``weight`` is the result of :meth:`Facts.sent`, which marks the rows that the filter sends. A
-        row counts the events of one transaction under one condition (such as "this table is sent"). Events between
-        transactions count with the sent transaction before them, and events before the first sent transaction count
-        with that transaction. If no transaction is sent, the result is empty.
+        For one filter, ``sent`` is the result of :meth:`Facts.sent`. A row counts the events of one transaction under
+        one condition (such as "this table is sent"). Events between transactions count with the sent transaction before
+        them, and events before the first sent transaction count with that transaction. If no transaction is sent, the
+        result is empty.
         """
-        facts, sent = self.facts, np.flatnonzero(weight)
-        of, weight = facts.bucket[sent], weight[sent]
-        # Each transaction that is sent once. The rows are in the order of their transactions.
-        own = of[facts.transactions[sent] > 0]
-        transactions = own[np.diff(own, prepend=-1) > 0]
-        if not len(transactions):
+        facts, rows = self.facts, np.flatnonzero(sent)
+        of = facts.bucket[rows]
+        # The rows are in the order of their transactions.
+        first = np.flatnonzero(np.diff(of, prepend=-2))
+        first = first[np.logical_or.reduceat(facts.transactions[rows] > 0, first)] if len(rows) else first
+        if not len(first):
             return Sent(*np.zeros((3, 0), np.int64))
-        first = np.searchsorted(of, transactions)
+        transactions = of[first].astype(np.int64)
         first[0] = 0
-        size = weight * facts.bytes[sent]
-        nbytes, events = np.add.reduceat(size, first), np.add.reduceat(weight * facts.events[sent], first)
+        nbytes, events = (
+            np.add.reduceat(counts[rows], first, dtype=np.int64) for counts in (facts.bytes, facts.events)
+        )
         return Sent(transactions, nbytes, events)
 
 
@@ -130,9 +132,9 @@ class Verdicts:
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
-        # The register of subjects is not used, because the flags are asked about subjects without numbers.
-        self._flags = [TableFlags(one, Subjects()) for one in filters]
+        self._filters = list(enumerate(filters))
         self._of: dict[Subject, int] = {}
+        self._of_database: dict[str, list[tuple[int, ReplicationFilter]]] = {}
         self._lock = threading.Lock()
 
     def of(self, subject: Subject) -> int:
@@ -141,10 +143,21 @@ class Verdicts:
         """
         with self._lock:
             if subject not in self._of:
-                sent = [one.bits(subject) & FILTER_BINLOG_SEND_F for one in self._flags]
-                packed = np.packbits(np.array(sent, np.bool_), bitorder="little")
-                self._of[subject] = int.from_bytes(packed.tobytes(), "little")
+                asked = (
+                    self._passing(subject.database) if isinstance(subject, TableSubject) else self._filters
+                )
+                self._of[subject] = sum(1 << number for number, one in asked if one.verdict(subject).passes)
             return self._of[subject]
+
+    def _passing(self, database: str) -> list[tuple[int, ReplicationFilter]]:
+        """Return the filters whose database rules do not drop all tables of a database, each with its index."""
+        if database not in self._of_database:
+            self._of_database[database] = [
+                (number, one)
+                for number, one in self._filters
+                if not isinstance(one, Filter) or one.db_ok(one.rewrite_db(database))
+            ]
+        return self._of_database[database]
 
 
 class TransactionTally:

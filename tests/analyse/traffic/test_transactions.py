@@ -128,7 +128,7 @@ def check(
     expected = dumped(file, filters)
     assert [rows_of(found.of_filter(one, number)) for number, one in enumerate(filters)] == expected
     (everything,) = dumped(file, [(Filter.from_options([]), None)])
-    assert rows_of(found.weighted(found.facts.sent(None))) == everything
+    assert rows_of(found.of_rows(found.facts.sent(None))) == everything
     assert found.end.tolist() == places_of(file)[1]
     return found
 
@@ -238,4 +238,4 @@ def test_nothing_has_no_traffic() -> None:
     empty = TransactionTally(Subjects(), SourceNumbers(), filters=[]).take()
     found = join([empty, empty])
     assert len(found) == 0
-    assert not len(found.weighted(np.zeros(0, np.int64)).bytes)
+    assert not len(found.of_rows(np.zeros(0, np.bool_)).bytes)
