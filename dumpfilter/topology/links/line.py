@@ -105,17 +105,14 @@ class Line(Generic[Receiver]):
         waiting = max(0.0, self._wire_free - now) * rate / BITS
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
-    def is_full(self, now: float) -> bool:
-        """Tell whether so many bytes wait in the line (queue) at the time ``now`` that the caller should stop reading
-        from the senders' sockets.
+    def is_full(self, now: float, *, before: bool) -> bool:
+        """Tell whether so many bytes wait in the line (queue) at the time ``now`` that the caller should not read from
+        the senders' sockets. ``before`` says whether the line was full, which it is until it has much room.
         """
-        return self._wire_free - now > FULL * WINDOW or MOST_HELD - self.held < MUCH_ROOM
-
-    def has_much_room(self, now: float) -> bool:
-        """Tell whether a line (queue) that was full has so much room at the time ``now`` that the caller should read
-        from the senders' sockets again.
-        """
-        return self.room_time() <= now and MOST_HELD - self.held >= 2 * MUCH_ROOM
+        free = MOST_HELD - self.held
+        if before:
+            return self.room_time() > now or free < 2 * MUCH_ROOM
+        return self._wire_free - now > FULL * WINDOW or free < MUCH_ROOM
 
     def room_time(self) -> float:
         """Return the time from which on the caller may read from the senders' sockets again, after the line (queue) was

@@ -48,6 +48,9 @@ WRITE_BUFFER = 256 << 10
 longer read.
 """
 
+UNLIMITED = sys.maxsize
+"""The number of bytes that may pass a link for which no cut is planned."""
+
 SEGMENT = 1448
 """The TCP segment size of the link's sockets, bytes, as on an Ethernet. Loopback's segments of 64 KiB do not fit a slow
 link's small buffer.
@@ -59,144 +62,172 @@ SMALLEST_BUFFER, LARGEST_BUFFER = 16 << 10, 4 << 20
 RESET_ON_CLOSE, FLUSH_ON_CLOSE = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
 """``struct linger`` that makes the system reset a connection when its socket is closed, or send what waits first."""
 
-_buffer = memoryview(bytearray(MOST_READ))
-"""The memory into which all sockets of the process are read. They can share it, since each read is copied at once."""
 
-
-class _End(asyncio.BufferedProtocol):
-    """One of the two sockets of a proxied connection: the socket to the source, or the socket to the target (the
-    reading node).
+class _Way:
+    """One way of a proxied connection. Bytes that are read from one socket cross the link in one direction, and are
+    written to the other socket.
     """
 
-    def __init__(self, link: Link, way: _Direction, accepted: socket.socket | None = None) -> None:
-        self._link = link
-        self.way = way
-        """The direction that carries the bytes which this socket sends."""
-        self.peer = self
-        self.transport: asyncio.Transport | None = None
-        self.is_gone = False
-        self.accepted = accepted
-        """The accepted socket, until asyncio has it."""
-        self._is_accepting = True
-        """Whether the socket's buffer has room."""
-        self._is_ended = False
-        """Whether the end of the stream to this socket has been passed on."""
-        self._has_ended = False
-        """Whether the stream from this socket has ended."""
-        self._early: list[tuple[Mark, bytes]] = []
-        """The marks and bytes that came out of the line before the socket was connected."""
+    def __init__(self, connection: _Connection, direction: _Direction) -> None:
+        self.connection = connection
+        self._direction = direction
+        self._loop = connection.link.loop
+        self._source: socket.socket | None = None
+        """The socket that is read: None before it is connected, and after its stream has ended."""
+        self._is_reading = False
+        self._crossed: asyncio.Queue[tuple[Mark, bytes]] = asyncio.Queue()
+        self.unsent = 0
+        """The number of bytes that have crossed the link, and wait until the other socket takes them."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        if self.is_gone:
-            transport.abort()
-            return
-        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+    def begin(self, source: socket.socket) -> None:
+        """Read the socket ``source`` from now on."""
+        self._source = source
         self.update_reading()
-        for mark, data in self._early:
-            self.deliver(mark, data)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return _buffer[: max(1, min(MOST_READ, self.way.line.room(self._link.loop.time())))]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.way.take(self.peer, bytes(_buffer[:nbytes]))
-
-    def eof_received(self) -> bool:
-        self._has_ended = True
-        self.way.take(self.peer, b"", Mark.END)
-        return True
-
-    def pause_writing(self) -> None:
-        self._is_accepting = False
-        self.peer.update_reading()
-
-    def resume_writing(self) -> None:
-        self._is_accepting = True
-        self.peer.update_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.transport = None
-        if self.is_gone:
-            return
-        self.is_gone = True
-        if self.peer.transport is None:
-            self._link.end(self)
-        else:
-            self.way.take(self.peer, b"", Mark.RESET)
 
     def update_reading(self) -> None:
-        """Start or stop reading from the socket. It is read only while the link and the other socket of the connection
-        accept its bytes.
-        """
-        if self.transport is not None and not self.is_gone and not self._has_ended:
-            wanted = self.way.is_open and self.peer._is_accepting
-            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+        """Start or stop reading. The socket is read only while the link and the other socket accept its bytes."""
+        wanted = self._direction.is_open and self.unsent <= WRITE_BUFFER
+        if self._source is not None and wanted != self._is_reading:
+            self._is_reading = wanted
+            if wanted:
+                self._loop.add_reader(self._source, self._read, self._source)
+            else:
+                self._loop.remove_reader(self._source)
+
+    def _read(self, source: socket.socket) -> None:
+        try:
+            data = source.recv(self._direction.room())
+        except BlockingIOError:
+            return
+        except OSError:
+            self.finish(Mark.RESET)
+            return
+        if data:
+            self._direction.take(self, data)
+        else:
+            self.finish(Mark.END)
+
+    def finish(self, mark: Mark) -> None:
+        """Read nothing from now on, and let the end or the reset of the stream cross the link."""
+        self.close()
+        self._direction.take(self, b"", mark)
+
+    def close(self) -> None:
+        """Read nothing from now on."""
+        if self._source is not None:
+            self._loop.remove_reader(self._source)
+            self._source = None
 
     def deliver(self, mark: Mark, data: bytes) -> bool:
-        """Write bytes that have crossed the link to the socket. With another ``mark``, end or reset the stream.
-
-        Returns False for a socket that is already closed.
+        """Take bytes, or the end of the stream, that have crossed the link, for :meth:`write`. A reset ends the
+        connection. Returns False for a connection that has ended.
         """
-        if self.is_gone:
+        if not self.connection.is_open:
             return False
         if mark is Mark.RESET:
-            self._link.end(self)
-        elif self.transport is None:
-            self._early.append((mark, data))
-        elif mark is Mark.BYTES:
-            self.transport.write(data)
-        else:
-            self._is_ended = True
-            if self.peer._is_ended:
-                self._link.end(self, is_reset=False)
-            elif self.transport.can_write_eof() and not self.transport.is_closing():
-                self.transport.write_eof()
+            self.connection.close()
+        self._crossed.put_nowait((mark, data))
+        self.unsent += len(data)
+        self.update_reading()
         return True
 
-    def unsent(self) -> int:
-        """Return the number of bytes written to the socket that the system at the other end has not acknowledged yet.
-
-        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
-        Therefore a planned cut waits until the number is 0.
+    async def write(self, target: socket.socket, back: _Way) -> None:
+        """Write what has crossed the link to the socket ``target``, up to the end of the stream. ``back`` is the other
+        way, over which a reset of ``target`` crosses the link.
         """
-        if self.transport is None:
-            return 0
-        queued = fcntl.ioctl(self.transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
-        return self.transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
+        try:
+            while (crossed := await self._crossed.get())[0] is not Mark.END:
+                await self._loop.sock_sendall(target, crossed[1])
+                self.unsent -= len(crossed[1])
+                self.update_reading()
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            back.finish(Mark.RESET)
+
+
+class _Connection:
+    """A connection through a link: a socket to the target (the reading node), a socket to the source, and both ways
+    between them.
+    """
+
+    def __init__(self, link: Link, target: socket.socket) -> None:
+        self.link = link
+        self._target = target
+        self._sockets = [target]
+        """The socket to the target, and the socket to the source when it is connected."""
+        self.up, self.down = _Way(self, link.up), _Way(self, link.down)
+        link.connections.add(self)
+        link.note("connected")
+        self._task = link.loop.create_task(self._run())
+        self._task.add_done_callback(lambda _: self.close())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has not ended."""
+        return self in self.link.connections
+
+    async def _run(self) -> None:
+        """Connect to the source, in the time that TCP's handshake takes over the link, and carry bytes until both
+        streams have ended.
+
+        A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
+        connection after three.
+        """
+        delay = self.link.shape.delay
+        host, port = self.link.address
+        await asyncio.sleep(2 * delay)
+        self.up.begin(self._target)
+        await asyncio.sleep(delay)
+        try:
+            source = await _connected(host, port, self.link.shape)
+        except OSError as error:
+            self.link.note("failed", f"{host}:{port}: {error}")
+            return
+        self._sockets.append(source)
+        self.down.begin(source)
+        await asyncio.gather(self.up.write(source, self.down), self.down.write(self._target, self.up))
+        self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
+
+    def close(self) -> None:
+        """Close both sockets, unless the connection has ended. A stream that has not ended is reset."""
+        if self.is_open:
+            self.link.connections.remove(self)
+            self._task.cancel()
+            self.up.close()
+            self.down.close()
+            for each in self._sockets:
+                self.link.loop.remove_writer(each)
+                each.close()
+            self.link.note("ended")
 
     def set_option(self, option: int, value: int | bytes) -> None:
-        """Set an option of the socket layer, such as ``SO_RCVBUF``, if the socket is connected."""
-        if self.transport is not None:
-            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
+        """Set an option of both sockets, such as ``SO_RCVBUF``."""
+        for each in self._sockets:
+            each.setsockopt(socket.SOL_SOCKET, option, value)
 
-    def close(self, *, is_reset: bool) -> None:
-        """Close the socket: at once with a TCP reset, or after the bytes that wait for the socket have been sent."""
-        self.is_gone = True
-        if self.transport is None:
-            if self.accepted is not None:
-                self.accepted.close()
-        elif is_reset:
-            self.transport.abort()
-        else:
-            self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
-            self.transport.close()
+    def unsent(self) -> int:
+        """Return the number of bytes that have crossed the link, and that the target's system has not acknowledged yet.
+
+        The bytes wait in this process or in the system (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
+        Therefore a planned cut waits until the number is 0.
+        """
+        queued = fcntl.ioctl(self._target, termios.TIOCOUTQ, bytes(4))
+        return self.down.unsent + int(struct.unpack("i", queued)[0])
 
 
 class _Direction:
     """One direction of a link: the line (queue), the timer that empties it, and the number of bytes that it passed."""
 
-    def __init__(self, link: Link, line: Line[_End]) -> None:
+    def __init__(self, link: Link, line: Line[_Way]) -> None:
         self._link = link
         self.line = line
         self._timer: asyncio.TimerHandle | None = None
         self.passed = 0
-        """The bytes that have come out for a socket that was there."""
+        """The bytes that have come out for a connection that was open."""
         self._is_full = False
         self._resumed = (0.0, 0.0)
         """The time until which bytes are taken for bytes that have waited, and the time since which they waited."""
-        self.limit: int | None = None
+        self.limit = UNLIMITED
         """The bytes that still may pass before the link is cut."""
 
     @property
@@ -206,16 +237,17 @@ class _Direction:
         """
         return not self._is_full and self._link.state == "up"
 
-    def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Put bytes, or a mark (end or reset of the stream), into the direction's line (queue), for the socket
-        ``receiver``.
+    def room(self) -> int:
+        """Return the most bytes that may be read from a socket now."""
+        return max(1, min(MOST_READ, self.line.room(self._link.loop.time())))
+
+    def take(self, receiver: _Way, data: bytes, mark: Mark = Mark.BYTES) -> None:
+        """Put bytes of the way ``receiver``, or a mark (end or reset of the stream), into the direction's line
+        (queue).
         """
         now = self._link.loop.time()
         until, since = self._resumed
         self.line.push(now, receiver, data, mark, since=since if now <= until else None)
-        if not self._is_full and self.line.is_full(now):
-            self._is_full = True
-            self._link.update_reading()
         self.pump()
 
     def pump(self) -> None:
@@ -226,21 +258,17 @@ class _Direction:
         if self._link.state != "up":
             return
         now = self._link.loop.time()
-        passed = 0
-        for receiver, mark, data in self.line.pop(now, sys.maxsize if self.limit is None else self.limit):
+        for receiver, mark, data in self.line.pop(now, self.limit):
             if receiver.deliver(mark, data):
-                passed += len(data)
+                self.passed += len(data)
+                self.limit -= len(data)
             else:
                 self._link.lost += len(data)
-        if passed:
-            self.passed += passed
-            if self.limit is not None:
-                self.limit -= passed
         if self.limit == 0:
             self._link.cut_when_flushed()
             return
-        if self._is_full and self.line.has_much_room(now):
-            self._is_full = False
+        if self._is_full != self.line.is_full(now, before=self._is_full):
+            self._is_full = not self._is_full
             self._resumed = (now + READ_AT_ONCE, self.line.room_time())
             self._link.update_reading()
         at, room_at = self.line.next_time(), self.line.room_time()
@@ -276,23 +304,18 @@ class Link:
         """
         _check(shape)
         self.loop = asyncio.get_running_loop()
-        self._address = address
+        self.address = address
         self._wall = time.time() - self.loop.time()
-        self._shape = shape
+        self.shape = shape
         random = Random(name)
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
-        self._down = _Direction(self, Line(shape, random))
-        self._up = _Direction(self, Line(shape, random))
-        self._directions = (self._down, self._up)
-        self._ends: set[_End] = set()
-        """Both sockets of each connection."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        """The tasks that connect to the source."""
+        self.down = _Direction(self, Line(shape, random))
+        self.up = _Direction(self, Line(shape, random))
+        self._directions = (self.down, self.up)
+        self.connections: set[_Connection] = set()
         self._accepted = 0
         """The connections that were ever accepted."""
         self.lost = 0
-        self.state: LinkState = "up"
-        """The link's state. ``cut`` is also the state during a scheduled outage."""
         self._fault: LinkState = "up"
         """The state of the link apart from scheduled outages."""
         self._is_scheduled_out = False
@@ -302,20 +325,25 @@ class Link:
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
-        self._note("opened", f"to {address[0]}:{address[1]} {shape}")
+        self.note("opened", f"to {address[0]}:{address[1]} {shape}")
         self._listen()
         self._begin_schedule()
+
+    @property
+    def state(self) -> LinkState:
+        """The link's state. ``cut`` is also the state during a scheduled outage."""
+        return "cut" if self._is_scheduled_out else self._fault
 
     def counters(self) -> Counters:
         """Return the link's state, and how many bytes and connections it has passed since it was opened."""
         return Counters(
             self.state,
-            self._down.passed,
-            self._up.passed,
+            self.down.passed,
+            self.up.passed,
             self.lost,
-            self._down.line.held + self._up.line.held,
+            self.down.line.held + self.up.line.held,
             self._accepted,
-            len(self._ends) // 2,
+            len(self.connections),
         )
 
     def history(self) -> tuple[Happening, ...]:
@@ -329,14 +357,14 @@ class Link:
         values that no link can have.
         """
         _check(shape)
-        if shape != self._shape:
-            self._note("shape", str(shape))
-        has_other_outages = shape.outages != self._shape.outages
-        self._shape = shape
+        if shape != self.shape:
+            self.note("shape", str(shape))
+        has_other_outages = shape.outages != self.shape.outages
+        self.shape = shape
         size = _receive_buffer(shape)
         if size is not None:
-            for end in self._ends:
-                end.set_option(socket.SO_RCVBUF, size)
+            for connection in self.connections:
+                connection.set_option(socket.SO_RCVBUF, size)
         for direction in self._directions:
             direction.line.change(self.loop.time(), shape)
         if has_other_outages:
@@ -348,8 +376,8 @@ class Link:
         """Let the proxy connect new connections to another address (host and port), at which the source listens now.
         Open connections stay.
         """
-        self._address = address
-        self._note("shape", f"to {address[0]}:{address[1]}")
+        self.address = address
+        self.note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
         """Cut the link: reset all its connections and refuse new ones for ``seconds``; with None until :meth:`heal` is
@@ -367,9 +395,9 @@ class Link:
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
         _length_of(seconds)
-        self._down.limit = count
+        self.down.limit = count
         self._cut_seconds = seconds
-        self._down.pump()
+        self.down.pump()
 
     def cut_when_flushed(self) -> None:
         """Cut the link now that all bytes before a planned cut (:meth:`cut_after`) have been delivered. Without such a
@@ -377,9 +405,9 @@ class Link:
 
         The cut waits until the operating system of the target (the reading node) has acknowledged these bytes.
         """
-        if self._down.limit is None:
+        if self.down.limit > 0:
             return
-        if any(end.unsent() for end in self._ends if end.way is self._up):
+        if any(connection.unsent() for connection in self.connections):
             self.loop.call_later(FLUSH_INTERVAL, self.cut_when_flushed)
             return
         self.cut(self._cut_seconds)
@@ -392,51 +420,28 @@ class Link:
 
     def reset(self) -> None:
         """Reset all open TCP connections of the link. New connections are accepted at once."""
-        self._note("reset")
+        self.note("reset")
         self._reset_connections()
 
     def heal(self) -> None:
         """End a cut, a silence or a scheduled outage of the link, and cancel a cut that :meth:`cut_after` planned."""
         self._forget_plans()
-        self._is_scheduled_out = False
-        self._set_fault("up")
-
-    def close(self) -> None:
-        """Reset all connections of the link, and release its port."""
-        self._forget_plans()
-        self._stop_schedule()
-        self._stop_listening()
-        self._reset_connections()
-        self._keeper.close()
-
-    def end(self, end: _End, *, is_reset: bool = True) -> None:
-        """Close both sockets of a proxied connection. ``end`` is one of the two sockets.
-
-        With ``is_reset`` they are closed at once with a TCP reset, otherwise after all bytes have been sent.
-        """
-        if end in self._ends:
-            self._ends -= {end, end.peer}
-            end.close(is_reset=is_reset)
-            end.peer.close(is_reset=is_reset)
-            self._note("ended")
+        self._change("up", is_scheduled_out=False)
 
     def update_reading(self) -> None:
-        """Pause or resume reading from the socket of each side of each connection.
+        """Start or stop reading from both sockets of each connection."""
+        for connection in self.connections:
+            connection.up.update_reading()
+            connection.down.update_reading()
 
-        Bytes are read from a side only while the link passes bytes, has room for them in this direction, and the other
-        side's socket can take more.
-        """
-        for end in tuple(self._ends):
-            end.update_reading()
-
-    def _note(self, kind: str, detail: str = "") -> None:
+    def note(self, kind: str, detail: str = "") -> None:
         """Add an entry to the link's history. ``kind`` is an event such as ``cut``, and ``detail`` a text about it. The
         entry's time of day is by a clock that never jumps.
         """
         self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 
     def _forget_plans(self) -> None:
-        self._down.limit = None
+        self.down.limit = UNLIMITED
         _cancel(self._end_of_fault)
 
     def _fail(self, fault: LinkState, kind: str, seconds: float | None) -> None:
@@ -447,17 +452,18 @@ class Link:
         """
         length = _length_of(seconds)
         self._forget_plans()
-        self._note(kind, length)
-        self._set_fault(fault)
+        self.note(kind, length)
+        self._change(fault)
         if seconds is not None:
-            self._end_of_fault = self.loop.call_later(seconds, self._set_fault, "up")
+            self._end_of_fault = self.loop.call_later(seconds, self._change, "up")
 
-    def _set_fault(self, fault: LinkState) -> None:
-        """Set the link's fault (``cut``, ``silent``, or ``up`` for none), and apply the resulting state to its
-        connections. During a scheduled outage the link stays cut.
+    def _change(self, fault: LinkState, *, is_scheduled_out: bool | None = None) -> None:
+        """Begin or end a fault (``cut``, ``silent``, or ``up`` for none) or a scheduled outage (None: no change), and
+        apply the resulting state to the connections. During a scheduled outage the link stays cut.
         """
-        self._fault = fault
-        before, self.state = self.state, "cut" if self._is_scheduled_out else fault
+        before, self._fault = self.state, fault
+        if is_scheduled_out is not None:
+            self._is_scheduled_out = is_scheduled_out
         if self.state == "cut":
             self._stop_listening()
             self._reset_connections()
@@ -466,7 +472,7 @@ class Link:
             for direction in self._directions:
                 direction.line.shift(self.loop.time() - self._silent_since)
         if before != self.state == "up":
-            self._note("healed")
+            self.note("healed")
         elif before != self.state:
             self._silent_since = self.loop.time()
         self._listen()
@@ -475,116 +481,80 @@ class Link:
             direction.pump()
 
     def _begin_schedule(self) -> None:
-        self._stop_schedule()
-        begin = self.loop.time()
-        times = {at for one in self._shape.outages for at in (one.start, one.end) if at}
-        self._schedule = [self.loop.call_at(begin + at, self._follow_schedule, at) for at in times]
-        self._follow_schedule(0.0)
-
-    def _stop_schedule(self) -> None:
         for timer in self._schedule:
             timer.cancel()
+        begin = self.loop.time()
+        times = {at for one in self.shape.outages for at in (one.start, one.end) if at}
+        self._schedule = [self.loop.call_at(begin + at, self._follow_schedule, at) for at in times]
+        self._follow_schedule(0.0)
 
     def _follow_schedule(self, elapsed: float) -> None:
         """Apply the link's schedule of outages at a moment: begin the outage that is due, or end the present one.
 
         ``elapsed`` is the time since the link got its outages, seconds.
         """
-        is_out = self._shape.is_down(elapsed)
+        is_out = self.shape.is_down(elapsed)
         if is_out != self._is_scheduled_out:
-            self._is_scheduled_out = is_out
             if is_out:
-                self._note("cut", "as scheduled")
+                self.note("cut", "as scheduled")
             # An outage ends a silence, whose connections it resets.
-            self._set_fault("cut" if self._fault == "cut" else "up")
+            self._change("cut" if self._fault == "cut" else "up", is_scheduled_out=is_out)
 
     def _reset_connections(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        for end in tuple(self._ends):
-            self.end(end)
+        for connection in tuple(self.connections):
+            connection.close()
         for direction in self._directions:
             self.lost += direction.clear()
 
     def _listen(self) -> None:
         if self._listener is None:
             self._listener = _bind(self.port)
-            _prepare(self._listener, self._shape)
+            _prepare(self._listener, self.shape)
             self._listener.listen(BACKLOG)
-            self._await_connections(self._listener)
-
-    def _await_connections(self, listener: socket.socket) -> None:
-        if listener is self._listener:
-            self.loop.add_reader(listener, self._accept, listener)
+            self._accepting = self.loop.create_task(self._accept(self._listener))
 
     def _stop_listening(self) -> None:
         if self._listener is not None:
+            self._accepting.cancel()
             self.loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
 
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            accepted, _ = listener.accept()
-        except OSError:
-            # The connection ended before it was accepted, or the process has no file descriptor left for it. In the
-            # latter case the connection stays in the backlog, and the loop would find it again at once.
-            self.loop.remove_reader(listener)
-            self.loop.call_later(ACCEPT_RETRY, self._await_connections, listener)
-            return
-        accepted.setblocking(False)
-        self._accepted += 1
-        self._note("connected")
-        target, source = _End(self, self._up, accepted), _End(self, self._down)
-        target.peer, source.peer = source, target
-        self._ends |= {target, source}
-        task = self.loop.create_task(self._connect(accepted, target, source))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _connect(self, accepted: socket.socket, target: _End, source: _End) -> None:
-        """Connect an accepted socket to the source, in the time that TCP's handshake takes over the link.
-
-        A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
-        connection after three.
-        """
-        host, port = self._address
-        shape = self._shape
-        try:
-            await asyncio.sleep(2 * shape.delay)
-            # From here on asyncio closes the socket. Its number must not be free while asyncio still uses it.
-            target.accepted = None
-            await self.loop.connect_accepted_socket(lambda: target, accepted)
-            await asyncio.sleep(shape.delay)
-            if not target.is_gone:
-                sock = await self._connected(host, port, shape)
-                await self.loop.create_connection(lambda: source, sock=sock)
-        except OSError as error:
-            self._note("failed", f"{host}:{port}: {error}")
-            self.end(target)
-
-    async def _connected(self, host: str, port: int, shape: LinkShape) -> socket.socket:
-        """Return a socket that is connected to a host, at the first of the host's addresses that accepts it. Raises
-        OSError if none does.
-
-        ``shape`` has the rate and delay of the link, by which the socket's buffers are sized. The name ``localhost``
-        often has an IPv6 address first, at which many servers do not listen.
-        """
-        failed = OSError("the host has no address")
-        for family, kind, protocol, _, to in await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            sock = socket.socket(family, kind, protocol)
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
             try:
-                sock.setblocking(False)
-                _prepare(sock, shape)
-                await self.loop.sock_connect(sock, to)
-            except BaseException as error:
-                sock.close()
-                if not isinstance(error, OSError):
-                    raise
-                failed = error
+                accepted, _ = await self.loop.sock_accept(listener)
+            except OSError:
+                # The connection ended before it was accepted, or the process has no file descriptor left for it. In the
+                # latter case the connection stays in the backlog, and the loop would find it again at once.
+                await asyncio.sleep(ACCEPT_RETRY)
             else:
-                return sock
-        raise failed
+                self._accepted += 1
+                _Connection(self, accepted)
+
+
+async def _connected(host: str, port: int, shape: LinkShape) -> socket.socket:
+    """Return a socket that is connected to a host, at the first of the host's addresses that accepts it. Raises OSError
+    if none does.
+
+    ``shape`` has the rate and delay of the link, by which the socket's buffers are sized. The name ``localhost`` often
+    has an IPv6 address first, at which many servers do not listen.
+    """
+    loop = asyncio.get_running_loop()
+    failed = OSError("the host has no address")
+    for family, kind, protocol, _, to in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            _prepare(sock, shape)
+            await loop.sock_connect(sock, to)
+            return sock
+        except BaseException as error:
+            sock.close()
+            if not isinstance(error, OSError):
+                raise
+            failed = error
+    raise failed
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
@@ -679,46 +649,33 @@ async def serve(caller: Connection) -> None:
 
     Return when the other process closes the connection. If the parent process has ended, this process ends at once.
     """
-    loop = asyncio.get_running_loop()
     links: dict[str, Link] = {}
-    ended = asyncio.Event()
-
-    def result_of(name: str | None, method: str, *arguments: Any) -> Any:
-        if name is None:
-            return {each: getattr(link, method)() for each, link in links.items()}
-        if method == "open":
-            if name in links:
-                raise LinkError(f"there is a link {name} already; give the new one another name")
-            links[name] = Link(name, *arguments)
-            return links[name].port
-        if name not in links:
-            raise LinkError(f"there is no link {name}; the links are {', '.join(sorted(links)) or 'none'}")
-        return getattr(links[name], method)(*arguments)
-
-    def answer() -> None:
-        request = END
-        with contextlib.suppress(EOFError, OSError):
-            request = caller.recv()
-        if request is END:
-            loop.remove_reader(caller.fileno())
-            ended.set()
-            return
-        try:
-            found = result_of(*request)
-        except LinkError as error:
-            found = error
-        except Exception as error:
-            # Without an answer the caller would wait for a minute, and then kill this process with all its links.
-            found = LinkError(f"{request!r}: {error!r}")
-        caller.send(found)
-
-    watch = loop.create_task(_follow_parent(os.getppid()))
+    watch = asyncio.create_task(_follow_parent(os.getppid()))
     gc.freeze()
-    loop.add_reader(caller.fileno(), answer)
-    await ended.wait()
+    with contextlib.suppress(EOFError, OSError):
+        while (request := await asyncio.to_thread(caller.recv)) is not END:
+            try:
+                found = _result_of(links, *request)
+            except LinkError as error:
+                found = error
+            except Exception as error:
+                # Without an answer the caller would wait for a minute, and then kill this process with all its links.
+                found = LinkError(f"{request!r}: {error!r}")
+            caller.send(found)
     watch.cancel()
-    for link in links.values():
-        link.close()
+
+
+def _result_of(links: dict[str, Link], name: str | None, method: str, *arguments: Any) -> Any:
+    if name is None:
+        return {each: getattr(link, method)() for each, link in links.items()}
+    if method == "open":
+        if name in links:
+            raise LinkError(f"there is a link {name} already; give the new one another name")
+        links[name] = Link(name, *arguments)
+        return links[name].port
+    if name not in links:
+        raise LinkError(f"there is no link {name}; the links are {', '.join(sorted(links)) or 'none'}")
+    return getattr(links[name], method)(*arguments)
 
 
 async def _follow_parent(parent: int) -> None:

@@ -402,7 +402,7 @@ def test_a_source_is_reached_at_any_of_its_addresses(source: Source, monkeypatch
         writer.write(b"a")
         answer = await asyncio.wait_for(reader.read(1), PATIENCE)
         writer.close()
-        link.close()
+        link.cut()
         return answer
 
     assert asyncio.run(run()) == b"a"

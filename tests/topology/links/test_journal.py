@@ -14,6 +14,6 @@ def test_the_oldest_happenings_give_way() -> None:
         for _ in range(proxy.MOST_HAPPENINGS + 5):
             link.reset()
         assert [one.kind for one in link.history()] == ["reset"] * proxy.MOST_HAPPENINGS
-        link.close()
+        link.cut()
 
     asyncio.run(history_of_resets())

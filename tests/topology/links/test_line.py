@@ -129,22 +129,22 @@ def test_a_mark_waits_for_the_bytes_before_it() -> None:
 def test_a_slow_line_accepts_what_it_sends_within_the_window() -> None:
     one = line(LinkShape(80_000))
     assert one.room(0.0) == int(80_000 / 8 * WINDOW)
-    assert not one.is_full(0.0)
+    assert not one.is_full(0.0, before=False)
     one.push(0.0, "reader", b"x" * one.room(0.0))
-    assert one.is_full(0.0)
-    assert not one.has_much_room(one.room_time() - EPSILON)
-    assert one.has_much_room(one.room_time())
+    assert one.is_full(0.0, before=False)
+    assert one.is_full(one.room_time() - EPSILON, before=True)
+    assert not one.is_full(one.room_time(), before=True)
 
 
 def test_a_fast_line_with_a_long_delay_holds_a_bounded_number_of_bytes() -> None:
     one = line(LinkShape(None, 3600.0))
     pushed = 0
-    while not one.is_full(0.0):
+    while not one.is_full(0.0, before=False):
         one.push(0.0, "reader", b"x" * (1 << 20))
         pushed += 1 << 20
     assert pushed <= MOST_HELD
     assert sum(len(data) for _, _, data in one.pop(3600.0)) == pushed
-    assert one.has_much_room(3600.0)
+    assert not one.is_full(3600.0, before=True)
 
 
 def test_bytes_that_have_waited_outside_make_up_for_a_late_process() -> None:

@@ -33,7 +33,7 @@ def test_a_lack_of_descriptors_delays_a_connection_and_costs_no_time(monkeypatch
             is_lacking = False
             while not link.counters().connections:
                 await asyncio.sleep(0.01)
-        link.close()
+        link.cut()
 
     monkeypatch.setattr(socket.socket, "accept", lacking)
     asyncio.run(asyncio.wait_for(connect(), 60))
