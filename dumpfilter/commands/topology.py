@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import subprocess
 import sys
@@ -141,7 +142,7 @@ class UpSettings(Settings):
 
     detach: bool = False
     """Run in the background, and return when everything runs."""
-    timeout: str = setting("60s", metavar="TIME")
+    timeout: float = setting("60s", parse=parse_time, metavar="TIME")
     """The time limit for the start of each node, such as 2m."""
     keep: bool = False
     """Leave the directory with logs and data after the end."""
@@ -170,17 +171,15 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
     from dumpfilter.topology import topology_from
 
     read = topology_from(named.topology)
-    seconds = parse_time(given.timeout, option="--timeout")
     if given.detach:
         _start_detached(named.topology, place.directory, given)
     else:
-        _run_in_foreground(read, place.directory, given, seconds)
+        _run_in_foreground(read, place.directory, given)
 
 
-def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings, timeout: float) -> None:
-    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
-
-    ``timeout`` is the time limit of a node's start, seconds.
+def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings) -> None:
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and
+    lags.
     """
     from rich.console import Console
 
@@ -190,7 +189,7 @@ def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings, t
 
     console = Console(highlight=False)
     with (
-        up(topology, directory, keep=given.keep, timeout=timeout, is_command=True) as bed,
+        up(topology, directory, keep=given.keep, timeout=given.timeout, is_command=True) as bed,
         ControlServer(bed),
     ):
         # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
@@ -217,7 +216,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
     from dumpfilter.testbed.directory import Control, ControlFailed
 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
-    command += ["--directory", str(directory), "--timeout", given.timeout, *["--keep"] * given.keep]
+    command += [f"--directory={directory}", f"--timeout={given.timeout}s", *["--keep"] * given.keep]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,
@@ -366,17 +365,10 @@ class WaitOptions(TopologyOptions):
     up with their sources. They are the time limit, and whether only running nodes count.
     """
 
-    timeout: str = setting("30s", metavar="TIME")
+    timeout: float = setting("30s", parse=parse_time, metavar="TIME")
     """The time limit of the wait, such as 30s or 5m."""
     running_only: bool = False
     """Leave out nodes that were stopped or killed, or have failed."""
-
-    @property
-    def limits(self) -> dict[str, float | bool]:
-        """The arguments of a wait for nodes to catch up, by name: ``timeout`` in seconds, and ``running_only``, which
-        says whether nodes that do not run are left out.
-        """
-        return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 
 class WaitSettings(WaitOptions):
@@ -403,13 +395,10 @@ def wait_command(given: WaitSettings) -> None:
 
         dumpfilter topology wait web --timeout 5m
     """
-    timeout = given.limits["timeout"]
     if given.done:
-        given.ask("wait_done", timeout=timeout)
-    if given.node:
-        given.ask("wait_caught_up", node=given.node, timeout=timeout)
-    else:
-        given.ask("wait_caught_up", **given.limits)
+        given.ask("wait_done", timeout=given.timeout)
+    which = {"node": given.node} if given.node else {"running_only": given.running_only}
+    given.ask("wait_caught_up", timeout=given.timeout, **which)
 
 
 @verb(RUNNING)
@@ -428,7 +417,7 @@ def check_command(given: WaitOptions) -> None:
 
         dumpfilter topology check --timeout 2m
     """
-    given.ask("check", **given.limits)
+    given.ask("check", timeout=given.timeout, running_only=given.running_only)
     typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
 
 
@@ -449,8 +438,8 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
     output.print(place.ask("report"), report_view)
 
 
-_SHAPE: dict[str, Callable[..., float]] = {"rate": parse_rate, "delay": parse_time, "jitter": parse_time}
-"""The parser of each option that changes the shape of a link."""
+def _parse_rate(text: str, *, option: str) -> float:
+    return math.inf if text == "none" else parse_rate(text, option=option)
 
 
 class LinkSettings(TopologyOptions):
@@ -458,11 +447,11 @@ class LinkSettings(TopologyOptions):
 
     link: str = setting(metavar="SOURCE:TARGET", is_argument=True)
     """The link, such as m:web."""
-    rate: str = setting("", metavar="RATE")
+    rate: int | float | None = setting(None, parse=_parse_rate, metavar="RATE")
     """Bits per second, such as 2mbit; none: without a limit."""
-    delay: str = setting("", metavar="TIME")
+    delay: float | None = setting(None, parse=parse_time, metavar="TIME")
     """The delay one way, such as 50ms."""
-    jitter: str = setting("", metavar="TIME")
+    jitter: float | None = setting(None, parse=parse_time, metavar="TIME")
     """The largest random change of the delay."""
     plain: bool = False
     """Remove the link's rate limit, delay and jitter."""
@@ -470,51 +459,39 @@ class LinkSettings(TopologyOptions):
     """Reset all connections of the link, and refuse new ones."""
     silence: bool = False
     """Let no byte pass, but keep the connections open."""
-    cut_after: str = setting("", metavar="SIZE")
+    cut_after: int | None = setting(None, parse=parse_size, metavar="SIZE")
     """Cut after so many more bytes, such as 64K, have reached the target."""
-    duration: str = setting("", "--for", metavar="TIME")
+    duration: float | None = setting(None, "--for", parse=parse_time, metavar="TIME")
     """End the cut or silence by itself after this time."""
     heal: bool = False
     """End a cut, a silence or an outage."""
 
-    def fault(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the action that makes or ends the network fault that the options ask for, as a pair. Return None
-        without such an option.
-
-        The first member is the action's name, ``cut``, ``silence``, ``cut_after`` or ``heal``. The second member has
-        the action's arguments by name.
-
-        Raises OptionError for options that exclude each other.
-        """
-        given = [name for name in ("cut", "silence", "cut_after", "heal") if getattr(self, name)]
-        options = [f"--{name.replace('_', '-')}" for name in given]
-        if len(given) > 1:
-            raise OptionError(f"{options[0]} stands beside {options[1]}; give one of them")
-        if self.duration and given in ([], ["heal"]):
-            raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
-        arguments: dict[str, Any] = {}
-        if self.cut_after:
-            arguments["nbytes"] = parse_size(self.cut_after, option="--cut-after")
-        if self.duration:
-            arguments["seconds"] = parse_time(self.duration, option="--for")
-        return (given[0], arguments) if given else None
-
-    def shape(self) -> dict[str, Any]:
-        """Return the new ``rate``, ``delay`` and ``jitter`` of a link (network connection of two nodes) by these names.
-        A property that no option gives is left out.
+    def requests(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the changes that the options ask for, as methods of a link with their arguments.
 
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.
         """
-        given = {name: text for name in _SHAPE if (text := getattr(self, name))}
-        if self.plain and given:
+        is_given = {"cut": self.cut, "silence": self.silence, "cut_after": self.cut_after, "heal": self.heal}
+        faults = [name for name, value in is_given.items() if value is not None and value is not False]
+        if len(faults) > 1:
+            one, other = map(self.option_of, faults[:2])
+            raise OptionError(f"{one} stands beside {other}; give one of them")
+        if self.duration is not None and faults in ([], ["heal"]):
+            raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
+        shape = _not_none(rate=self.rate, delay=self.delay, jitter=self.jitter)
+        if self.plain and shape:
             raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
         if self.plain:
-            return {"rate": None, "delay": 0.0, "jitter": 0.0}
-        return {
-            name: None if (name, text) == ("rate", "none") else _SHAPE[name](text, option=f"--{name}")
-            for name, text in given.items()
-        }
+            shape = {"rate": math.inf, "delay": 0.0, "jitter": 0.0}
+        if shape.get("rate") == math.inf:
+            shape["rate"] = None
+        changes = [("set", shape)] if shape else []
+        return changes + [(name, _not_none(nbytes=self.cut_after, seconds=self.duration)) for name in faults]
+
+
+def _not_none(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 @verb(NODES)
@@ -535,11 +512,8 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
     """
     from dumpfilter.testbed.views import links_table
 
-    fault, shape = given.fault(), given.shape()
-    if shape:
-        given.ask("set", link=given.link, **shape)
-    if fault:
-        given.ask(fault[0], link=given.link, **fault[1])
+    for method, arguments in given.requests():
+        given.ask(method, link=given.link, **arguments)
     output.print(given.ask("status", link=given.link), lambda link: links_table([link]), indent=None)
 
 

@@ -628,34 +628,25 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
     for node in ordered:
         roles[node.name] = _role(node, roles, bool(written.readers(node.name)))
     taken = {node.name.casefold() for node in ordered}
-    files: dict[str, str] = {}
-    """The new names of recordings and workloads, by their old names, which their masters took."""
-    between: dict[str, str] = {}
-    """The name of the master that stands between a source and its readers, by the source's name as written."""
+    read_as: dict[str, dict[Role | None, str]] = {}
+    """For each node as written, the names under which masters, slaves and servers (None) read the node."""
     made: list[Node] = []
-
-    def add_master(name: str, source: str, *, tls: bool) -> None:
-        made.append(Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls}))
-
     for node in ordered:
         name, role = node.name, roles[node.name]
-        if node.is_files and {roles[each.name] for each in written.readers(name)} != {"master"}:
-            files[name] = _free_name(f"{name}-{node.kind}", taken)
-            made.append(node.with_(name=files[name], role=None, tls=False))
-            add_master(name, files[name], tls=node.tls)
-            continue
-        reads = []
-        for reading in node.reads:
-            source = reading.source
-            if role == "master":
-                source = files.get(source, source)
-            elif role == "slave" and roles[source] is None and source not in files:
-                if source not in between:
-                    between[source] = _free_name(f"{source}-master", taken)
-                    add_master(between[source], source, tls=written[source].tls)
-                source = between[source]
-            reads.append(reading.model_copy(update={"source": source}))
-        made.append(node.with_(role=role, reads=tuple(reads)))
+        readers = {roles[each.name] for each in written.readers(name)}
+        own, served = name, name
+        if node.is_files and readers != {"master"}:
+            # The master takes the name of the files, which links and SQL name.
+            own = _free_name(f"{name}-{node.kind}", taken)
+            node = node.with_(tls=False)
+        elif node.kinds and "slave" in readers:
+            served = _free_name(f"{name}-master", taken)
+        read_as[name] = {"master": own, "slave": served, None: name}
+        reads = tuple(one.model_copy(update={"source": read_as[one.source][role]}) for one in node.reads)
+        made.append(node.with_(name=own, role=role if own == name else None, reads=reads))
+        if own != served:
+            tls = written[name].tls
+            made.append(Node.model_validate({"name": served, "role": "master", "from": own, "tls": tls}))
     return made
 
 

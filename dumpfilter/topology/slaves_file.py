@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.arguments import Named, OptionNames, server_option
+from dumpfilter.base.options.arguments import Named, OptionNames, from_command_line, server_option
 from dumpfilter.base.options.config_files import Model, load_toml, read_options_file
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
@@ -275,22 +275,18 @@ class _Replica:
 
 def _options(text: str) -> Iterator[Named]:
     try:
-        tokens = iter(shlex.split(text))
+        words = shlex.split(text)
     except ValueError as error:
         raise OptionError(f"{text!r}: {error}") from None
-    for token in tokens:
-        if not token.startswith("--"):
-            raise OptionError(f"{token!r} is no option; an option begins with two dashes")
-        spelled, equals, value = token.removeprefix("--").partition("=")
-        named = _OPTIONS.find(spelled, value if equals else None)
-        if named is None:
-            continue
-        if named.value is None:
-            following = next(tokens, None)
-            if following is None:
-                raise OptionError(f"{token}: a value is missing")
-            named = Named(named.name, following)
-        yield named
+    for word in from_command_line(words, _OPTIONS):
+        if isinstance(word, Named):
+            if word.value is None:
+                raise OptionError(f"--{word.name}: a value is missing")
+            yield word
+        elif word.startswith("--"):
+            _OPTIONS.find(word.removeprefix("--").partition("=")[0], None)
+        else:
+            raise OptionError(f"{word!r} is no option; an option begins with two dashes")
 
 
 def _number(option: str, text: str, most: int = _MOST_ID) -> int:
