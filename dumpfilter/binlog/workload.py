@@ -156,13 +156,12 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table of a generated binlog set: its table id, its type, and the body of its Table_map event."""
+class _Table(NamedTuple):
+    """A table of a generated binlog set: its table id, its type, and its Table_map event."""
 
     number: int
     kind: _Kind
-    map_body: bytes
+    map_event: bytes
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class Transaction:
     events: bytes
     offsets: Int64s
     """The offset of each event in ``events``, bytes."""
-    schemas: dict[int, int]
+    schemas: Counter[int]
     """The size of the events of each schema, bytes, by the schema's number.
 
     The GTID event, BEGIN and Xid count with the transaction's first schema.
@@ -182,8 +181,7 @@ class Transaction:
 
 
 class Transactions:
-    """An endless iterator of random transactions as a server with ``binlog_format=ROW`` would write them, for generated
-    binlog sets.
+    """Random transactions as a server with ``binlog_format=ROW`` would write them, for generated binlog sets.
 
     Parameters:
         schemas: the names of the schemas.
@@ -197,6 +195,10 @@ class Transactions:
         self, schemas: list[str], tables: int, statements: int, form: EventFormat, *, seed: int
     ) -> None:
         self._random = random.Random(seed)
+        self._draw = random.Random(seed)
+        self._pool: list[Transaction] = []
+        self._pooled = 0
+        """The size of the transactions in the pool, bytes."""
         self._form = form
         self._statements = statements
         self._names = schemas
@@ -204,7 +206,7 @@ class Transactions:
         kinds = [_KINDS[k % len(_KINDS)] for k in range(len(schemas) * tables)]
         self._random.shuffle(kinds)
         self._tables = [
-            [self._table(s, schema, t, kinds[s * tables + t], tables) for t in range(tables)]
+            [self._table(schema, t, s * tables + t, kinds[s * tables + t]) for t in range(tables)]
             for s, schema in enumerate(schemas)
         ]
         words = self._random.choices(
@@ -213,40 +215,53 @@ class Transactions:
         self._text = " ".join(words).encode()
         self._rows = itertools.count(1)
 
-    def __iter__(self) -> Iterator[Transaction]:
-        return self
+    def take(self, size: int) -> list[Transaction]:
+        """Return the next transactions, which have at least ``size`` bytes together.
 
-    def __next__(self) -> Transaction:
+        New transactions are made until they have 8 MiB. Later ones are drawn at random from these, which saves the time
+        of encoding new ones.
+        """
+        taken = []
+        while size > 0:
+            if self._pooled < _BLOCK:
+                self._pool.append(self._transaction())
+                self._pooled += len(self._pool[-1].events)
+                taken.append(self._pool[-1])
+            else:
+                taken += self._draw.choices(self._pool)
+            size -= len(taken[-1].events)
+        return taken
+
+    def _transaction(self) -> Transaction:
         draw = self._random
         statements = 1
         while statements < self._statements and draw.random() < 3 / 4:
             statements += 1
         home = self._schema()
-        schemas = {home: 0}
         changes: list[bytes] = []
+        schemas: Counter[int] = Counter()
         for _ in range(statements):
             schema = self._schema() if draw.random() < _FOREIGN else home
             events = list(self._statement(schema))
-            schemas[schema] = schemas.get(schema, 0) + sum(map(len, events))
-            changes.extend(events)
+            schemas[schema] += sum(map(len, events))
+            changes += events
         made = transaction(changes, self._names[home], self._form)
-        schemas[home] += len(made.events) - sum(map(len, changes))
-        return Transaction(made.events, made.offsets, schemas)
+        schemas[home] += len(made.events) - schemas.total()
+        made.schemas.update(schemas)
+        return made
 
     def _schema(self) -> int:
         return self._random.choices(range(len(self._names)), cum_weights=self._schema_weights)[0]
 
-    def _table(self, schema: int, name: str, number: int, kind: _Kind, tables: int) -> _Table:
+    def _table(self, schema: str, number: int, serial: int, kind: _Kind) -> _Table:
         types = _FIRST_COLUMNS + kind.types
-        nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
+        nullable = ((1 << len(types)) - 2).to_bytes(kind.bitmap, "little")
         # MySQL's optional metadata of a table has the field SIGNEDNESS, with a zero bit for each signed numeric column.
         numeric = (sum(t in _NUMERIC for t in types) + 7) // 8
         optional = b"" if self._form.is_mariadb else bytes([1, numeric]) + bytes(numeric)
-        table_id = 100 + schema * tables + number
-        table_map = TableMap(
-            table_id, 1, name, f"table_{number:03}", types, b"\x00" + kind.metadata, nullable, optional
-        )
-        return _Table(table_id, kind, encode_table_map(table_map))
+        metadata = b"\x00" + kind.metadata
+        table = TableMap(100 + serial, 1, schema, f"table_{number:03}", types, metadata, nullable, optional)
+        return _Table(table.table_id, kind, self._form.event(EventType.TABLE_MAP, encode_table_map(table)))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
         """Yield the events of one random statement that changes tables of the schema with the index ``schema``.
@@ -265,9 +280,9 @@ class Transactions:
         )[0]
         if self._form.is_mariadb:
             yield self._form.event(EventType.ANNOTATE_ROWS, self._words(draw.randrange(40, 200)))
-        for mapped in (table, triggered):
-            if mapped is not None:
-                yield self._form.event(EventType.TABLE_MAP, mapped.map_body)
+        yield table.map_event
+        if triggered is not None:
+            yield triggered.map_event
         for _ in range(large):
             yield self._rows_event(table, change, _LARGE, ends=False)
         yield self._rows_event(table, change, self._rows_size(), ends=triggered is None)
@@ -341,7 +356,7 @@ def transaction(changes: list[bytes], schema: str, form: EventFormat) -> Transac
         gtid = form.event(EventType.GTID, body + packed_integer(size) + version)
     events.insert(0, gtid)
     sizes = np.array([len(event) for event in events], np.int64)
-    return Transaction(b"".join(events), np.cumsum(sizes) - sizes, {})
+    return Transaction(b"".join(events), np.cumsum(sizes) - sizes, Counter())
 
 
 def written(
@@ -511,7 +526,7 @@ def generate(
     directory.mkdir(parents=True, exist_ok=True)
     names, form = schema_names(schemas), EventFormat(style, checksum)
     made = GeneratedSet(directory / f"{base}.index")
-    supply = _supply(Transactions(names, tables, statements, form, seed=seed), seed)
+    transactions = Transactions(names, tables, statements, form, seed=seed)
     chance = np.random.default_rng(seed)
     now = (START if span is None else span.start) * _SECOND
     done = 0.0
@@ -524,7 +539,7 @@ def generate(
             before = made.transactions
             at = file.write(file_head(path.name, now // _SECOND, before, form))
             while at < stop:
-                block = list(_block(supply, min(stop - at, _BLOCK)))
+                block = transactions.take(min(stop - at, _BLOCK))
                 for one in block:
                     counts.update(one.schemas)
                 if span is None:
@@ -549,30 +564,6 @@ def generate(
         made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
     made.schemas = {name: counts[number] for number, name in enumerate(names)}
     return made
-
-
-def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
-    """Yield new transactions until they have 8 MiB, and then transactions drawn at random from these, without end.
-
-    Repeated transactions save the time of encoding new ones. ``seed`` determines the random choices.
-    """
-    pool: list[Transaction] = []
-    size = 0
-    while size < _BLOCK:
-        pool.append(next(transactions))
-        size += len(pool[-1].events)
-        yield pool[-1]
-    draw = random.Random(seed)
-    while True:
-        yield from draw.choices(pool, k=len(pool))
-
-
-def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
-    """Take transactions from the endless ``supply`` until they have at least ``size`` bytes, and yield each."""
-    while size > 0:
-        one = next(supply)
-        size -= len(one.events)
-        yield one
 
 
 def file_head(name: str, now: int, last: int, form: EventFormat) -> bytes:

@@ -153,7 +153,7 @@ def arguments_of(
     of :data:`WITH_OPTION_FILES`, since several commands can share one file. A server's section, such as ``[mysqld]``,
     may set only options of ``of_servers``. Raises OptionError.
     """
-    given = list(_from_command_line(typed, names(command)))
+    given = list(from_command_line(typed, names(command)))
     files = [last.value for name in FILE_OPTIONS if (last := last_of(given, name))]
     read = [
         named
@@ -213,8 +213,12 @@ def _own_option(option: FileOption, command: str, names: Callable[[str], OptionN
     return named
 
 
-def _from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Named | str]:
-    # An unknown option stays unchanged, so that the command's parser reports the option.
+def from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Named | str]:
+    """Yield the options and the other words of a command line, in order. A value may be the word after its option.
+
+    A word that is no option, or an unknown option, is yielded unchanged. So the command's parser can report it. Raises
+    OptionError for a flag's value that is neither on nor off.
+    """
     rest = iter(typed)
     for token in rest:
         if token == "--":
