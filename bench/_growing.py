@@ -7,7 +7,6 @@ this pass with rules of this module's own, which tell without the product's filt
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
 import shutil
@@ -95,7 +94,7 @@ class GrowingSet:
         """
         now = time.monotonic()
         (file, position), last = self.end, self.made.transactions
-        block = list(itertools.islice(self._others, others))
+        block = [self._others.new() for _ in range(others)]
         at = position + sum(len(one.events) for one in block)
         mark = Mark(len(self.marks), schema, table, file, at)
         self.marks.append(mark)

@@ -68,17 +68,12 @@ SERVER_ID = 1
 
 
 class EventFormat(NamedTuple):
-    """The format of the events in a generated binlog set: the server family that writes such events, and whether each
+    """The format of the events in a generated binlog set: whether MariaDB or MySQL writes such events, and whether each
     event ends in a CRC32.
     """
 
-    style: Family = "mysql"
+    is_mariadb: bool = False
     checksum: bool = True
-
-    @property
-    def is_mariadb(self) -> bool:
-        """Whether the events of the generated binlog set are those of MariaDB, not of MySQL."""
-        return self.style == "mariadb"
 
     def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
         """Return the bytes of an event in this format. The end position in its header is 0, a placeholder for
@@ -224,7 +219,7 @@ class Transactions:
         taken = []
         while size > 0:
             if self._pooled < _BLOCK:
-                self._pool.append(self._transaction())
+                self._pool.append(self.new())
                 self._pooled += len(self._pool[-1].events)
                 taken.append(self._pool[-1])
             else:
@@ -232,7 +227,8 @@ class Transactions:
             size -= len(taken[-1].events)
         return taken
 
-    def _transaction(self) -> Transaction:
+    def new(self) -> Transaction:
+        """Return a new random transaction."""
         draw = self._random
         statements = 1
         while statements < self._statements and draw.random() < 3 / 4:
@@ -524,7 +520,7 @@ def generate(
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    names, form = schema_names(schemas), EventFormat(style, checksum)
+    names, form = schema_names(schemas), EventFormat(style == "mariadb", checksum)
     made = GeneratedSet(directory / f"{base}.index")
     transactions = Transactions(names, tables, statements, form, seed=seed)
     chance = np.random.default_rng(seed)
@@ -593,6 +589,6 @@ def file_head(name: str, now: int, last: int, form: EventFormat) -> bytes:
         + bytes([form.checksum])
     )  # fmt: skip
     # A format description event has a checksum even when the other events have none.
-    first = EventFormat(form.style).event(EventType.FORMAT_DESCRIPTION, description, now=now)
+    first = form._replace(checksum=True).event(EventType.FORMAT_DESCRIPTION, description, now=now)
     head = MAGIC + rebase(first, len(MAGIC), checksum=True)
     return bytes(head + rebase(others, len(head), checksum=form.checksum))

@@ -566,28 +566,20 @@ def _by_name(nodes: list[Node]) -> dict[str, Node]:
     if len(nodes) > MOST_NODES:
         what = f"the topology has {len(nodes)} nodes, and the limit is {MOST_NODES}; leave nodes out"
         raise NodeError(nodes[MOST_NODES].name, "", what)
-    folded: dict[str, str] = {}
+    folded: dict[str, Node] = {}
+    """The nodes by their case-folded names, since names must differ not only in case."""
     for node in nodes:
-        _refuse(node, _problems_of_name(node.name, folded))
-        folded[node.name.casefold()] = node.name
+        name = node.name
+        if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+            what = f"{name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
+            raise NodeError(name, "", what)
+        other = folded.setdefault(name.casefold(), node)
+        if other is not node:
+            what = f"the names {other.name} and {name} differ only in case, which channels and files do not tell apart"
+            if other.name == name:
+                what = f"two nodes are called {name}"
+            raise NodeError(name, "", f"{what}; give one another name")
     return {node.name: node for node in nodes}
-
-
-def _problems_of_name(name: str, folded: Mapping[str, str]) -> Problems:
-    """Yield what is wrong with the name of a node. A problem is a pair of the wrong key, which is empty here, and a
-    text about the problem.
-
-    Names must differ not only in case. Therefore ``folded`` maps the case-folded name of each earlier node to the name
-    itself.
-    """
-    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        yield "", f"{name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
-    other = folded.get(name.casefold())
-    if other == name:
-        yield "", f"two nodes are called {name}; give one another name"
-    if other is not None:
-        what = f"the names {other} and {name} differ only in case, which channels and files do not tell apart"
-        yield "", f"{what}; give one another name"
 
 
 def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
