@@ -165,17 +165,15 @@ class Pool:
                 running = None
         if running is None:
             while len(self._running) >= self._most:
-                self._end(next(iter(self._running)))
+                self.discard(next(iter(self._running)))
             running = start()
         self._running[topology] = running, test
         return running
 
-    def discard(self, testbed: Testbed) -> None:
-        """Stop the topology ``testbed``, and remove it from the pool. A failed test may have left it in any state."""
-        for topology in [one for one, (running, _) in self._running.items() if running is testbed]:
-            self._end(topology)
-
-    def _end(self, topology: Topology) -> None:
+    def discard(self, topology: Topology) -> None:
+        """Stop the running instance of ``topology``, and remove it from the pool. A failed test may have left it in any
+        state.
+        """
         running, _ = self._running.pop(topology)
         running.down()
 
@@ -183,7 +181,7 @@ class Pool:
         """Stop all topologies of the pool. If stopping one fails, the others are stopped all the same."""
         with contextlib.ExitStack() as ending:
             for topology in self._running:
-                ending.callback(self._end, topology)
+                ending.callback(self.discard, topology)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -308,7 +306,7 @@ def topology_session(request: pytest.FixtureRequest, _topology_pool: Pool) -> It
     with _in_use(request, testbed):
         yield testbed
     if request.node.stash.get(_failed, False):
-        _topology_pool.discard(testbed)
+        _topology_pool.discard(loaded)
 
 
 @contextlib.contextmanager

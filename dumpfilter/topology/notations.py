@@ -56,8 +56,7 @@ from dumpfilter.topology.model import (
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r]+)|(?P<arrow>>>|→)|(?P<end>[;\n])|(?P<comma>,)|(?P<name>[A-Za-z0-9_][A-Za-z0-9_-]*)"
 )
-_OPENED = re.compile(r"[ \t]*\[")
-_CLOSED = re.compile(r"\s*\]")
+_OPENED = re.compile(r"[ \t]*\[(?P<empty>\s*\])?")
 _ATTRIBUTE = re.compile(
     r"""\s*(?:--)?(?P<key>[A-Za-z_-]+)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^,\]"]*)(?:\s*(?P<after>[,\]]))?"""
 )
@@ -282,12 +281,8 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], i
     """
     found: list[tuple[str, str]] = []
     opened = _OPENED.match(text, at)
-    if opened is None:
-        return found, at
-    closed = _CLOSED.match(text, opened.end())
-    if closed:
-        return found, closed.end()
-    at, after = opened.end(), ","
+    at = opened.end() if opened else at
+    after = "," if opened and not opened["empty"] else ""
     while after == ",":
         one = _ATTRIBUTE.match(text, at)
         if one is None:

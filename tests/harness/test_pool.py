@@ -75,7 +75,7 @@ def test_a_full_pool_ends_the_topology_that_was_used_least_recently() -> None:
 def test_a_discarded_topology_is_not_used_again() -> None:
     pooled = Pooled()
     first = pooled.take("a")
-    pooled.pool.discard(first)
+    pooled.pool.discard(make_topology(workload("a")))
     assert not first.is_up
     assert pooled.take("a") is not first
 
