@@ -72,7 +72,6 @@ class Dumpfilter(CommandGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return the sub-command ``name``, or None if there is no such command."""
-        del ctx
         if self.commands.get(name) is None and name in COMMANDS:
             self.commands[name] = _made(name)
         return self.commands.get(name)
@@ -83,7 +82,6 @@ class Dumpfilter(CommandGroup):
 
         The command's module is not imported. The description is the docstring of the command's function.
         """
-        del ctx
         module = name.replace("-", "_")
         text = Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text("utf-8")
         # To parse the modules would take as long as all else. The docstring of a group of commands is its module's.
@@ -160,7 +158,6 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    del version
     logs.prefer(log_format, log_level)
 
 
@@ -249,12 +246,11 @@ def _discard_output() -> None:
 
     Later writes, such as the interpreter's last flush, then cannot fail because the reader of the output went away.
     """
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        # A stream that is no file of the system has no number.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    with open(os.devnull, "wb") as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            # A stream that is no file of the system has no number.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _say(text: str, exit_code: int) -> None:

@@ -102,18 +102,11 @@ class Seldom:
 
     def __init__(self, most: int = 1) -> None:
         self._most = most
-        self._left = 0
+        self.left = 0
+        """The number of further lines that the present period allows. Callers read it after :meth:`allows`."""
         self._next = 0.0
         self._held = 0
         self._lock = threading.Lock()
-
-    @property
-    def is_shut(self) -> bool:
-        """Whether further lines will be dropped, because the present period has had as many lines as the limit allows.
-
-        Callers read it after :meth:`allows`.
-        """
-        return not self._left
 
     def allows(self) -> int | None:
         """Ask for permission to log one line. Return None when the limit is reached and the line must be dropped.
@@ -123,11 +116,11 @@ class Seldom:
         with self._lock:
             now = time.monotonic()
             if now >= self._next:
-                self._next, self._left = now + LINES_PERIOD, self._most
-            if not self._left:
+                self._next, self.left = now + LINES_PERIOD, self._most
+            if not self.left:
                 self._held += 1
                 return None
-            self._left -= 1
+            self.left -= 1
             held, self._held = self._held, 0
             return held
 
@@ -264,7 +257,7 @@ def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event:
         raise structlog.DropEvent
     if held:
         event["lines_held_back"] = held
-    if gate.is_shut:
+    if not gate.left:
         event["next_lines"] = f"held back for up to {LINES_PERIOD:.0f} s"
     return event
 

@@ -40,8 +40,6 @@ def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -
 
 
 def _print_paragraph(paragraph: str, console: Console) -> None:
-    if not paragraph:
-        return
     if paragraph.startswith((" " * _CODE, "dumpfilter ")):
         lines = paragraph.splitlines() if paragraph.startswith(" ") else [" " * _CODE + paragraph]
         for line in lines:
@@ -71,10 +69,7 @@ def _panels(command: TyperCommand | TyperGroup, ctx: Any) -> dict[str, list[Any]
 
 
 def _print_option(parameter: Any, ctx: Any, console: Console) -> None:
-    record = parameter.get_help_record(ctx)
-    if record is None:
-        return
-    names, text = record
+    names, text = parameter.get_help_record(ctx)
     # The record ends with the default value and the range, which are no markup.
     written = parameter.help or ""
     facts = text[len(written) :].strip() if text.startswith(written) else ""

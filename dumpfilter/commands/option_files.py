@@ -81,9 +81,8 @@ class OptionFileCommand(SubCommand):
 
         The section of a server, such as ``[mysqld]``, may set only some of the options.
         """
-        names = [name for name in self._parameters if only is None or name in only]
-        flags = {name for name in names if getattr(self._parameters[name], "is_flag", False)}
-        return OptionNames((name for name in names if name not in flags), flags)
+        parameters = self._parameters.items()
+        return OptionNames({name: one.is_flag for name, one in parameters if only is None or name in only})
 
     def _words(self, named: Named) -> list[str]:
         """Return the words of a command line that give an option its value, such as ``["--port=3306"]``."""

@@ -23,7 +23,6 @@ class HelpPage:
         """Print the help page of the command in ``ctx`` to standard output. The parser library calls this method;
         ``formatter`` is not used.
         """
-        del formatter
         # The import takes longer than most commands need to begin.
         from rich.console import Console
 

@@ -39,8 +39,9 @@ _IDS = ("ignore-server-ids", "do-domain-ids", "ignore-domain-ids")
 _SAME_ID = "replicate-same-server-id"
 _NUMBERS = {"server-id": _MOST_ID, "lower-case-table-names": 2}
 """The options whose values are numbers, each with the largest number."""
-_OPTIONS = OptionNames([*_KINDS, *_NUMBERS, *_IDS], [_SAME_ID])
-_FILE_OPTIONS = OptionNames([*(kind.option for kind in RuleKind), *_NUMBERS, "report-host"], [_SAME_ID])
+_OPTIONS = OptionNames(dict.fromkeys([*_KINDS, *_NUMBERS, *_IDS], False) | {_SAME_ID: True})
+_IN_FILES = [*(kind.option for kind in RuleKind), *_NUMBERS, "report-host"]
+_FILE_OPTIONS = OptionNames(dict.fromkeys(_IN_FILES, False) | {_SAME_ID: True})
 _OPTION_IN_NAME = re.compile(r"\s-|--")
 _NO_NAME = ("", "my")
 """The stems of option files whose names do not distinguish replicas. The directory's name is then the slave's name."""

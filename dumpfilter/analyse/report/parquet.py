@@ -17,7 +17,7 @@ from dumpfilter.base.options.docstrings import attribute_texts
 
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS = pa.list_(pa.string())
-TIME = pa.timestamp("us", tz="UTC")
+TIME = pa.timestamp("s", tz="UTC")
 """The Arrow type of a point in time. Readers of Parquet show it as date and time in UTC."""
 
 UnixTime = Annotated[int, TIME]
@@ -61,14 +61,7 @@ class ParquetTable(NamedTuple):
 
         A number in a column of the type :data:`TIME` must be Unix seconds.
         """
-        times = [one.name for one in self.columns if one.type == TIME]
-        made = pa.Table.from_pylist(
-            [
-                row | {name: row[name] * 1_000_000 for name in times if isinstance(row.get(name), int)}
-                for row in rows
-            ],
-            self.schema,
-        )
+        made = pa.Table.from_pylist(list(rows), self.schema)
         if self.order:
             made = made.sort_by([(name, "ascending") for name in self.order])
         return made.replace_schema_metadata({"row": self.row})

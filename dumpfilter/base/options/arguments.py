@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
@@ -64,19 +64,19 @@ class Named(NamedTuple):
 class OptionNames:
     """The option names of a command. :meth:`find` finds an option by any spelling that the servers allow.
 
-    An option is a flag, or takes a value. Names have no dashes in front.
+    An option is a flag, or takes a value. ``flags`` has the names, without dashes in front, and whether each is a flag.
 
-    >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
+    >>> names = OptionNames({"replica-net-timeout": False, "verify-checksum": True})
     >>> names.find("slave_net_timeout", "60")[:2]
     ('replica-net-timeout', '60')
     >>> names.find("loose-skip-master-verify-checksum", None)[:2]
     ('verify-checksum', False)
-    >>> OptionNames(values=["replicate-do-db"], flags=[]).find("ch1.replicate_do_db", "shop")[:2]
+    >>> OptionNames({"replicate-do-db": False}).find("ch1.replicate_do_db", "shop")[:2]
     ('replicate-do-db', 'ch1:shop')
     """
 
-    def __init__(self, values: Iterable[str], flags: Iterable[str]) -> None:
-        self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
+    def __init__(self, flags: Mapping[str, bool]) -> None:
+        self._flags = flags
 
     def __contains__(self, spelled: str) -> bool:
         """Tell whether ``spelled`` is an allowed spelling of one of the command's options."""

@@ -51,25 +51,20 @@ class Settings(BaseModel):
                 continue
             if repeated := extra.pop("repeated", None):
                 for option, (_, help, metavar) in repeated.items():
-                    info = typer.Option(
-                        f"--{option}", **extra | {"help": f"{help} Repeatable.", "metavar": metavar}
-                    )
+                    extra |= {"help": f"{help} Repeatable.", "metavar": metavar}
+                    info = typer.Option(f"--{option}", **extra)
                     yield _parameter(_python_name(option), Annotated[list[str] | None, info], None)
                 continue
-            hint, default = (
-                hints[name],
-                Parameter.empty if field.default is PydanticUndefined else field.default,
-            )
+            hint, default = hints[name], Parameter.empty if field.is_required() else field.default
             if extra.pop("parse", None):
                 default = extra.pop("text")
                 hint = str | None if default is None else type(default)
             names = extra.pop("names", ())
             if not names and hint is bool and default is False:
                 names = (cls.option_of(name),)
-            make = (
-                typer.Argument if extra.pop("is_argument", False) else functools.partial(typer.Option, *names)
-            )
-            yield _parameter(name, Annotated[hint, make(**extra)], default)
+            is_argument = extra.pop("is_argument", False)
+            info = typer.Argument(**extra) if is_argument else typer.Option(*names, **extra)
+            yield _parameter(name, Annotated[hint, info], default)
 
     @classmethod
     def option_of(cls, field: str) -> str:
@@ -81,17 +76,19 @@ class Settings(BaseModel):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return a settings object with the values that Typer has parsed from the command line. ``values`` has one item
-        for each parameter that :meth:`parameters` yields.
+        """Return a settings object with the values that Typer has parsed from the command line. ``values`` has an item
+        for each parameter that :meth:`parameters` yields, and may have others.
         """
-        members = dict(values)
+        members: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
             properties = _properties(field)
-            if (parse := properties.get("parse")) and members[name] is not None:
-                members[name] = parse(members[name], option=cls.option_of(name))
             if repeated := properties.get("repeated"):
-                given = {key: members.pop(_python_name(option)) for option, (key, *_) in repeated.items()}
+                given = {key: values[_python_name(option)] for option, (key, *_) in repeated.items()}
                 members[name] = {key: texts for key, texts in given.items() if texts}
+            elif properties.get("is_option", True):
+                members[name] = value = values[name]
+                if (parse := properties.get("parse")) and value is not None:
+                    members[name] = parse(value, option=cls.option_of(name))
         return cls(**members)
 
 
@@ -139,19 +136,13 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         parameter.name: parameter.annotation
         for parameter in signature(command, eval_str=True).parameters.values()
     }
-    parameters = {name: list(group.parameters()) for name, group in groups.items()}
 
     def expanded(**values: Any) -> None:
-        command(
-            **{
-                name: group.from_values({each.name: values[each.name] for each in parameters[name]})
-                for name, group in groups.items()
-            }
-        )
+        command(**{name: group.from_values(values) for name, group in groups.items()})
 
     functools.update_wrapper(expanded, command)
     del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would follow it to the parameters of ``command``
-    options = [each for group in parameters.values() for each in group]
+    options = [each for group in groups.values() for each in group.parameters()]
     expanded.__signature__ = Signature(options)  # type: ignore[attr-defined]
     expanded.__annotations__ = {each.name: each.annotation for each in options}
     return expanded

@@ -73,7 +73,6 @@ def parse_mebibytes(number: int, *, option: str = "") -> int:
     """Return the number of bytes of a size in MiB. ``option`` is not used. Every parser of a setting's value has this
     parameter, for its errors.
     """
-    del option
     return number << 20
 
 
@@ -151,8 +150,7 @@ def _wrong(option: str, text: str) -> OptionError:
 
 def _plain(number: Decimal) -> str:
     """Return the text of a number without an exponent and without zeros at the end of its decimals."""
-    text = f"{number:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{number.normalize():f}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

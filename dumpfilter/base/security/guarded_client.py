@@ -81,7 +81,6 @@ def _refuse_plugin(connection: Any) -> NoReturn:
     """Refuse an authentication plugin that sends the password itself, or a weak form of it. PyMySQL calls the function
     to make the plugin's handler. Always raises ClearPasswordRefused.
     """
-    del connection
     raise ClearPasswordRefused(
         REQUIRES_SECURE_CONNECTION,
         "the server asks for the password in the clear (mysql_clear_password, mysql_old_password or dialog), which "

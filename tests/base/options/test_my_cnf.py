@@ -238,8 +238,8 @@ def test_includes_nest_as_deep_as_in_a_server(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ spellings
 
 KNOWN = OptionNames(
-    values=["replicate-do-db", "replica-net-timeout", "retry-count", "port"],
-    flags=["verify-checksum", "skip-replica-start", "once"],
+    dict.fromkeys(["replicate-do-db", "replica-net-timeout", "retry-count", "port"], False)
+    | dict.fromkeys(["verify-checksum", "skip-replica-start", "once"], True)
 )
 
 
