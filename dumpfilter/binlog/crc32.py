@@ -81,26 +81,51 @@ def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
 # events cancel out with the probability 1 in 2**32, which is also the probability that a wrong event has a right
 # CRC32.
 _BLOCK = 4096
-_ZEROS = bytes(_BLOCK)
-_ALL_ONES = 0xFFFFFFFF
-
-
-def _shifted(crc: int, zeros: int) -> int:
-    """Return the CRC32 register (intermediate state) that follows from ``crc`` after ``zeros`` more bytes of value 0.
-
-    ``zeros`` is at most _BLOCK. No bits are inverted before or after, unlike in zlib.crc32.
-    """
-    # The library inverts the register before and after.
-    return isal_zlib.crc32(_ZEROS[:zeros], crc ^ _ALL_ONES) ^ _ALL_ONES
-
 
 _BYTES = _T[0].tolist()
 _RESIDUES = np.array(
     [*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32
 )
 """The residue after 0 to _BLOCK zero bytes."""
-_SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for k in range(4)], np.uint32)
-"""The register after _BLOCK zero bytes, by the number and the value of its only byte that is not 0."""
+_DIGITS = 4
+"""The number of hexadecimal digits of a number of zero bytes, for which :func:`shifted` has tables."""
+
+
+def _shift_tables() -> np.ndarray:
+    """Return the register (intermediate state) that follows after zero bytes from a register with only one nonzero
+    byte.
+
+    The indexes are the place and the value of a hexadecimal digit of the number of zero bytes, and the number and the
+    value of the nonzero byte.
+    """
+    tables = np.zeros((_DIGITS, 17, 4, 256), np.uint32)
+    tables[:, 0] = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
+    step = tables[0, 0] >> 8 ^ _T[0, tables[0, 0] & 0xFF]
+    for of_digit in tables:
+        for value in range(16):
+            byte = [of_digit[value] >> 8 * k & 0xFF for k in range(4)]
+            of_digit[value + 1] = np.bitwise_xor.reduce([step[k, byte[k]] for k in range(4)])
+        step = of_digit[16]
+    return tables
+
+
+_SHIFTS = _shift_tables()
+MOST_ZEROS = 16**_DIGITS - 1
+"""The largest number of zero bytes that :func:`shifted` takes."""
+
+
+@kernel
+def shifted(crc: np.uint32, zeros: int):
+    """Return the CRC32 register (intermediate state) that follows from ``crc`` after ``zeros`` more bytes of value 0.
+
+    No bits are inverted before or after, unlike in zlib.crc32.
+    """
+    for digit in range(_DIGITS):
+        value = zeros >> (4 * digit) & 15
+        before, crc = crc, np.uint32(0)
+        for k in range(4):
+            crc ^= _SHIFTS[digit, value, k, before >> np.uint32(8 * k) & np.uint32(0xFF)]
+    return crc
 
 
 @kernel
@@ -110,7 +135,7 @@ def _expected(data: Bytes, begin: int, size: int):
 
     Return ``(length, zeros, crc)``. The complete events have ``length`` bytes from ``begin`` on, and ``zeros`` more
     bytes would fill the last block of _BLOCK bytes. The caller computes the CRC32 of the events, and passes it with
-    ``zeros`` to :func:`_shifted`. The result is ``crc`` if all checksums are right.
+    ``zeros`` to :func:`shifted`. The result is ``crc`` if all checksums are right.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
@@ -125,9 +150,7 @@ def _expected(data: Bytes, begin: int, size: int):
             break
         at += length
         while at > edge:
-            before, wanted = wanted, np.uint32(0)
-            for k in range(4):
-                wanted ^= _SHIFT[k, before >> np.uint32(8 * k) & np.uint32(0xFF)]
+            wanted = shifted(wanted, np.int64(_BLOCK))
             edge += _BLOCK
         wanted ^= _RESIDUES[edge - at]
     return at, edge - at, wanted
@@ -141,4 +164,4 @@ def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
     an event with an impossible length.
     """
     length, zeros, wanted = _expected(data, begin, size)
-    return _shifted(isal_zlib.crc32(data[begin : begin + length]), zeros) == wanted
+    return shifted(np.uint32(isal_zlib.crc32(data[begin : begin + length])), zeros) == wanted

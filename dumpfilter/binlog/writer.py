@@ -89,21 +89,22 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     events.
     """
     data = bytearray(events)
-    rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
+    rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum, is_new=True)
     return data
 
 
-def rebase_array(events: Bytes, position: int, *, checksum: bool, fill: bool = False) -> None:
+def rebase_array(events: Bytes, position: int, *, checksum: bool, is_new: bool = False) -> None:
     """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at the byte
     offset ``position``.
 
-    ``events`` is a uint8 array. Without ``fill`` an end_log_pos of 0 stays 0, because MariaDB writes 0 for the events
-    inside a transaction. Raises BinlogCorrupt when ``events`` does not consist of whole events.
+    ``events`` is a uint8 array. New events (``is_new``) have no end_log_pos and no right checksums yet. For others, an
+    end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. A wrong checksum stays
+    wrong. Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
     # The import loads compiled code, or compiles it, and many programs move no events.
     from dumpfilter.binlog import event_kernels as K
 
-    wrong = K.rebase(events, position, checksum, fill)
+    wrong = K.rebase(events, position, checksum, is_new)
     if wrong >= 0:
         raise BinlogCorrupt("an event is incomplete or too short", position=position + int(wrong))
 

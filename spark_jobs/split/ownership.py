@@ -435,7 +435,7 @@ class Assigner:
         nobody = len(self.owners.names)
         flags = [_OutputFlags(row) for row in self.owners.sent()]
         present = {*self._open, *block.parts}
-        for code in (self.owners.default, *np.unique(block.columns.subject).tolist()):
+        for code in (self.owners.default, *np.flatnonzero(np.bincount(block.columns.subject)).tolist()):
             present.update(self.owners.combinations[code])
         begun = self._open if segment.continues else {}
         begun_nobody = self._nobody if segment.continues else None

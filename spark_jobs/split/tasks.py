@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -172,14 +172,16 @@ def plan_of(
     """
     blocks: list[tuple[int, int]] = []
     replaced: dict[int, dict[int, bytes]] = {}
-    # For each block, its start and the offsets of its events. Four bytes an event, since a transaction can have
+    # The offset of each event from the range's first block on. Four bytes an event, since a transaction can have
     # millions.
-    events: list[tuple[int, npt.NDArray[np.uint32]]] = []
+    events: list[npt.NDArray[Any]] = [np.empty(0, np.uint32)]
     pieces_of_shares: list[Ints] = [np.empty((0, 5), np.int64)]
     # The offset and size of each event that belongs to the file, such as Rotate. No output receives it.
     strays: list[Ints] = [np.empty((0, 2), np.int64)]
     # The columns T_SOURCE to T_PLACE of each transaction.
     transactions: list[Ints] = [np.empty((0, 4), np.int64)]
+    # The number of the range's events up to the end of each transaction.
+    events_until: list[Ints] = [np.empty(0, np.int64)]
     for block, received_by in parts:
         segment = block.segment
         for share in received_by:
@@ -188,14 +190,17 @@ def plan_of(
             place = np.broadcast_to((share.output, len(blocks)), (len(share.plan.ranges), 2))
             pieces_of_shares.append(np.column_stack([place, share.plan.ranges]))
         blocks.append((segment.start, segment.end))
-        events.append((segment.start, (segment.offset - segment.start).astype(np.uint32)))
+        complete = len(segment.txn_source) - int(segment.open)
+        events_until.append(segment.txn_event[1 : complete + 1] + sum(map(len, events)))
+        narrow = np.promote_types(np.uint32, np.min_scalar_type(segment.end - blocks[0][0]))
+        events.append((segment.offset - blocks[0][0]).astype(narrow))
         is_stray = FILE_EVENTS[segment.type]
         strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
         last = segment.txn_event[1:] - 1
         end = segment.offset[last] + segment.size[last]
         rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], end])
         # The next block has the transaction that continues there.
-        transactions.append(rows[: len(rows) - int(segment.open)])
+        transactions.append(rows[:complete])
     begin = blocks[0][0] if blocks else 0
     about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_shares)
     # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
@@ -205,7 +210,9 @@ def plan_of(
     number[outputs] = np.arange(len(outputs))
     pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
     ends = about[:, -1]
-    output, transaction, received = _received(pieces, ends, events)
+    output, transaction, received = _received(
+        pieces, ends, np.concatenate(events_until), begin, np.concatenate(events)
+    )
     # The bytes of each transaction, without those of events that no output receives.
     nbytes = np.diff(ends, prepend=begin)
     offset, size = np.concatenate(strays).T
@@ -239,7 +246,7 @@ def plan_of(
 
 
 def _received(
-    pieces: Ints, ends: Ints, events: Sequence[tuple[int, npt.NDArray[np.uint32]]]
+    pieces: Ints, ends: Ints, events_until: Ints, first_block: int, events: npt.NDArray[Any]
 ) -> tuple[Ints, Ints, Ints]:
     """Return three arrays with an entry for each pair of an output and a transaction of which the output receives an
     event. They are sorted by output, and then by transaction.
@@ -249,30 +256,28 @@ def _received(
     receives.
 
     ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the
-    offset at which each transaction ends. ``events`` has for each block (part of the file) its start in the file, and
-    the offsets of its events from there.
+    offset at which each transaction ends, and ``events_until`` the number of events up to there. ``first_block`` is
+    the start of the range's first block, and ``events`` has the offset of each event from there.
     """
-
-    def events_before(offset: Ints) -> Ints:
-        found = np.zeros(len(offset), np.int64)
-        for start, of_block in events:
-            found += np.searchsorted(of_block, np.maximum(offset - start, 0))
-        return found
-
     pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
     begin, stop = pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]
-    first = np.searchsorted(ends, begin, "right")
+    first_event, until_event = np.searchsorted(
+        events, (np.stack([begin, stop]) - first_block).astype(events.dtype)
+    )
+    transaction_of = np.repeat(np.arange(len(ends)), np.diff(events_until, prepend=0))
+    first = transaction_of[first_event]
     # A compressed transaction of which the output receives a part has another size in the source.
     is_replaced = pieces[:, P_PATCH] == K.REPLACED
-    last = np.where(is_replaced, first, np.searchsorted(ends, stop - 1, "right"))
+    last = np.where(is_replaced, first, transaction_of[until_event - 1])
     # A piece may have events of several transactions, and a transaction several pieces.
     count = last - first + 1
     piece = np.repeat(np.arange(len(pieces)), count)
     transaction = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count) + first[piece]
     begin = np.maximum(begin[piece], np.append(0, ends)[transaction])
     stop = np.minimum(stop[piece], ends[transaction])
-    n_events = events_before(stop) - events_before(begin)
-    received = np.column_stack([stop - begin, n_events])
+    first_event = np.maximum(first_event[piece], np.append(0, events_until)[transaction])
+    until_event = np.minimum(until_event[piece], events_until[transaction])
+    received = np.column_stack([stop - begin, until_event - first_event])
     received[is_replaced[piece]] = 1
     received[is_replaced[piece], 0] = pieces[piece[is_replaced[piece]], P_SIZE]
     output = pieces[piece, P_OUTPUT]

@@ -7,6 +7,7 @@ import os
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +18,15 @@ from dumpfilter.base.files import committed
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase
+from dumpfilter.binlog.writer import BinlogSetWriter, make_event, rebase, rebase_array
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED, recording_id
 
-bodies = st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=200)), max_size=6)
+bodies = st.lists(
+    st.tuples(st.integers(0, 255), st.binary(max_size=200) | st.sampled_from([bytes(65_512), b"x" * 65_600])),
+    max_size=6,
+)
 
 
 @settings(deadline=None)
@@ -35,6 +39,9 @@ def test_rebase(events: list[tuple[int, bytes]], position: int, checksum: bool) 
         at += 19 + len(body) + 4 * checksum
         wanted += make_event(kind, body, checksum=checksum, timestamp=5, flags=3, end_log_pos=at)
     assert rebase(run, position, checksum=checksum) == wanted
+    moved = np.frombuffer(bytearray(rebase(run, 4, checksum=checksum)), np.uint8)
+    rebase_array(moved, position, checksum=checksum)
+    assert moved.tobytes() == wanted
     for cut in range(1, len(run)):
         if cut not in _ends(run):
             with pytest.raises(BinlogCorrupt, match="incomplete or too short"):
