@@ -47,11 +47,8 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_READ_COST = 16 << 10
-"""The number of bytes that can be read from a file in the time of one system call.
-
-Two byte ranges with fewer bytes between them are read by one call, together with the bytes between them.
-"""
+_FAR_BYTES = 4 << 10
+"""The average number of bytes between two byte ranges above which the ranges are read without the bytes between."""
 
 _LONGEST_READ = 8 << 20
 """The largest number of bytes that one read takes from a binlog file when byte ranges are read together."""
@@ -69,12 +66,12 @@ _scratch = threading.local()
 
 
 def read_window(source: IndexedFile, ranges: Ranges, *, cached: bool = False) -> Window | None:
-    """Read the bytes from the first to the last byte of ``ranges`` by one system call, which is cheaper than one call
-    for each range. Return the bytes with their offset in the file. Raises BinlogError.
+    """Read byte ranges of the binlog file ``source``, together with the bytes between them unless these are many.
+    Return the bytes with their offset in the file. Raises BinlogError.
 
-    ``ranges`` are byte ranges of the binlog file ``source``. Return None, and read nothing, when the ranges lie so far
-    apart that it is cheaper to read each alone. With ``cached`` also return None if the bytes are not in the page
-    cache. The window is valid until the thread calls the function again.
+    The bytes between two ranges are undefined. Return None, and read nothing, when the first and the last range lie far
+    apart. With ``cached`` also return None if the bytes are not in the page cache. The window is valid until the thread
+    calls the function again.
     """
     offset, size = ranges[:, 0], ranges[:, 1]
     low, high = int(offset.min()), int((offset + size).max())
@@ -82,14 +79,17 @@ def read_window(source: IndexedFile, ranges: Ranges, *, cached: bool = False) ->
     if recent is not None:
         return recent
     span = high - low
-    if span > _LONGEST_READ or span - int(size.sum()) > _READ_COST * len(ranges):
+    if span > _LONGEST_READ:
         return None
     buffer = _buffer(span)
-    if not cached:
+    if span - int(size.sum()) <= _FAR_BYTES * len(ranges):
+        ranges = np.array([(low, span)])
+    if not source.file.read_ranges(buffer, low, ranges, cached=cached):
+        if cached:
+            source.cold_until = high + _COLD_BYTES
+            return None
+        # This tells the error.
         source.read_whole(buffer, low)
-    elif not source.file.read_cached(buffer, low):
-        source.cold_until = high + _COLD_BYTES
-        return None
     source.check()
     return Window(buffer, low)
 

@@ -1,6 +1,6 @@
 """Machine operations that numba lacks: unaligned loads and stores, copies, and CRC32 by carry-less multiplication.
 
-Each operation is an LLVM intrinsic, so that compiled code uses it without a call. Addresses are ``uintp``
+Most are LLVM intrinsics, so that compiled code uses them without a call. Addresses are ``uintp``
 (``array.ctypes.data``). The operations do not check that an address lies inside a buffer. The caller checks it.
 """
 
@@ -98,6 +98,27 @@ def copy_bytes(typingctx, target, source, length):
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.uintp, types.uintp), codegen
+
+
+@intrinsic
+def read_file(typingctx, fd, parts, offset, flags):
+    """Read from the file descriptor ``fd`` at the byte offset ``offset`` (``preadv2``), and return the number of bytes
+    read, or -1 for an error. ``flags`` is 0, or ``RWF_NOWAIT`` to read only what is in the page cache.
+
+    ``parts`` is the address of two int64: the address and the length of the memory to fill.
+    """
+
+    def codegen(context, builder, signature, args):
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(i64, [i32, i64, i32, i64, i32]), "preadv2"
+        )
+        fd, parts, offset, flags = args
+        return builder.call(
+            function, [builder.trunc(fd, i32), parts, ir.Constant(i32, 1), offset, builder.trunc(flags, i32)]
+        )
+
+    return types.int64(types.int64, types.uintp, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -67,7 +67,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
-from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64, prefetch_ahead
+from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64, prefetch_ahead, read_file
 
 
 class Stop(enum.IntEnum):
@@ -857,3 +857,29 @@ def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
         elif role > R.STATEMENT or waiting:
             return np.int64(begin)
     return np.int64(begin) if waiting or size > LARGE else used
+
+
+@kernel
+def read_ranges(fd: int, ranges: Int64s2, near: int, buffer: Bytes, offset: int, flags: int, part: Int64s):
+    """Read byte ranges of a file to their places in ``buffer``, which stands for the bytes of the file from ``offset``
+    on. Return whether all of them were read.
+
+    The first two columns of ``ranges`` are the offset in the file and the size. A range that begins at most ``near``
+    bytes after the range before is read together with it and the bytes between. ``fd`` is the file descriptor.
+    ``flags`` are those of ``preadv2``. ``part`` has two entries for the use of this function.
+    """
+    k = np.int64(0)
+    while k < ranges.shape[0]:
+        start = ranges[k, 0]
+        end = start + ranges[k, 1]
+        k += 1
+        while k < ranges.shape[0] and ranges[k, 0] >= end and ranges[k, 0] - end <= near:
+            end = ranges[k, 0] + ranges[k, 1]
+            k += 1
+        if start < offset or end - offset > buffer.size:
+            return False
+        part[0] = np.int64(buffer.ctypes.data) + start - offset
+        part[1] = end - start
+        if read_file(fd, np.uintp(part.ctypes.data), start, flags) != end - start:
+            return False
+    return True

@@ -57,6 +57,7 @@ from dumpfilter.binlog.reader import (
     read_up_to,
     unreadable,
 )
+from dumpfilter.index import _scan as K
 from dumpfilter.index.addresses import (
     cannot_open,
     file_name,
@@ -81,6 +82,9 @@ _HEAD = 64 << 10
 """The number of bytes that the first request to a remote file reads. Without this buffer, each of the first events of
 a file would cost a request.
 """
+
+_NEAR_BYTES = 4 << 10
+"""The number of bytes that are read from the page cache in the time of one system call."""
 
 _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 """The types of the last event of a file that a server has closed."""
@@ -343,10 +347,21 @@ class BinlogFile:
         Return False when not all of the bytes are in the page cache, or when the file system cannot tell. The buffer's
         content is then undefined.
         """
-        try:
-            return os.preadv(self._file.fileno(), [buffer.data], offset, os.RWF_NOWAIT) == buffer.size
-        except OSError:
-            return False
+        return self.read_ranges(buffer, offset, np.array([(offset, buffer.size)]), cached=True)
+
+    def read_ranges(
+        self, buffer: npt.NDArray[np.uint8], offset: int, ranges: npt.NDArray[np.int64], *, cached: bool
+    ) -> bool:
+        """Read byte ranges of the file into ``buffer`` (uint8), which stands for the file's bytes from the byte offset
+        ``offset`` on. The first two columns of ``ranges`` are the ranges' offsets and sizes. The other bytes of the
+        buffer are undefined.
+
+        Return False when not all ranges could be read. With ``cached`` this is also so when not all of them are in the
+        page cache, or when the file system cannot tell. The buffer's content is then undefined.
+        """
+        flags = os.RWF_NOWAIT if cached else 0
+        part = np.empty(2, np.int64)
+        return bool(K.read_ranges(self._file.fileno(), ranges, _NEAR_BYTES, buffer, offset, flags, part))
 
     def _status(self) -> os.stat_result:
         try:
@@ -416,7 +431,9 @@ class RemoteFile(BinlogFile):
         buffer[: len(got)] = np.frombuffer(got, np.uint8)
         return len(got)
 
-    def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
+    def read_ranges(
+        self, buffer: npt.NDArray[np.uint8], offset: int, ranges: npt.NDArray[np.int64], *, cached: bool
+    ) -> bool:
         return False
 
     def close(self) -> None:

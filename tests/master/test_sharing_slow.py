@@ -29,6 +29,7 @@ from dumpfilter.dump.decision import NO_HITS, Carry
 from dumpfilter.dump.stream.message import gaps_from_proto
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.index import fileset
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
@@ -556,7 +557,7 @@ def test_what_a_worker_has_made_for_one_dump_is_made_once(monkeypatch: pytest.Mo
         return messages(self, *given, **more)
 
     monkeypatch.setattr(GrpcPlan, "messages", count)
-    monkeypatch.setattr(BinlogFile, "read_cached", lambda *given: False)
+    monkeypatch.setattr(BinlogFile, "read_ranges", lambda *given, **more: False)
 
     async def follow() -> None:
         async with shared(ORACLE / "mysql-row") as reader:
@@ -635,7 +636,7 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     scans: list[bool] = []
     loop_thread, scan = threading.get_ident(), SegmentReader.next
 
-    def read_cached(self: BinlogFile, buffer: Any, offset: int) -> bool:
+    def read_cached(self: BinlogFile, buffer: Any, offset: int, *given: Any, **more: Any) -> bool:
         # A file system in memory cannot tell.
         return cached and self.read_into(buffer, offset) == buffer.size
 
@@ -646,6 +647,7 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     monkeypatch.setattr(indexed_file, "_QUICK_SECONDS", quick_seconds)
     monkeypatch.setattr(SegmentReader, "next", noting_scan)
     monkeypatch.setattr(BinlogFile, "read_cached", read_cached)
+    monkeypatch.setattr(BinlogFile, "read_ranges", read_cached)
     wanted = [Wanted(number) for number in range(1, dumps + 1)]
     found = run(together(index, wanted, [0] * dumps))
     # Workers scan the first segment, and the last two, where a server may be writing.
@@ -655,24 +657,26 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     assert found == [wanted_messages] * dumps
 
 
-@pytest.mark.parametrize("cached", ["all", "nothing", "some"])
+@pytest.mark.parametrize("kind", ["all", "nothing", "some"])
 @pytest.mark.parametrize("options", FILTERS)
 def test_bytes_on_the_disk_are_read_by_workers(
-    options: tuple[str, ...], cached: str, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop_thread, reads = threading.get_ident(), set[bool]()
     looks = itertools.count()
-    read_cached, read_whole = BinlogFile.read_cached, BinlogFile.read_whole
+    read_ranges, read_whole = BinlogFile.read_ranges, BinlogFile.read_whole
 
-    def look(self: BinlogFile, buffer: Any, offset: int) -> bool:
-        is_cached = cached == "all" or (cached == "some" and next(looks) % 2 == 0)
-        return is_cached and read_cached(self, buffer, offset)
+    def look(self: BinlogFile, *given: Any, cached: bool) -> bool:
+        if not cached:
+            reads.add(threading.get_ident() == loop_thread)
+        is_found = kind == "all" or (kind == "some" and next(looks) % 2 == 0)
+        return is_found and read_ranges(self, *given, cached=cached)
 
     def read(self: BinlogFile, buffer: Any, offset: int) -> None:
         reads.add(threading.get_ident() == loop_thread)
         read_whole(self, buffer, offset)
 
-    monkeypatch.setattr(BinlogFile, "read_cached", look)
+    monkeypatch.setattr(BinlogFile, "read_ranges", look)
     monkeypatch.setattr(BinlogFile, "read_whole", read)
     monkeypatch.setattr(advance, "_COLD_BYTES", 700)
     wanted = [Wanted(number, options, chunk_size=300) for number in range(1, 4)]
@@ -681,6 +685,20 @@ def test_bytes_on_the_disk_are_read_by_workers(
     assert reads <= {False}
     monkeypatch.undo()
     assert found == [alone(ORACLE / "mysql-row", wanted[0])] * 3
+
+
+@pytest.mark.parametrize("encoding", [None, ReplicaEncoding(by_gtid=True, checksum=True)])
+@pytest.mark.parametrize("options", FILTERS)
+def test_bytes_between_those_that_a_dump_sends_are_not_used(
+    options: tuple[str, ...], encoding: ReplicaEncoding | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = Wanted(options=options, chunk_size=5000)
+    expected = alone(ORACLE / "mysql-row", wanted, encoding=encoding)
+    monkeypatch.setattr(advance, "_buffer", lambda size: np.full(size, 0xEE, np.uint8))
+    monkeypatch.setattr(advance, "_FAR_BYTES", -1)
+    monkeypatch.setattr(fileset, "_NEAR_BYTES", 0)
+    monkeypatch.setattr(indexed_file.IndexedFile, "recent", lambda *given: None)
+    assert alone(ORACLE / "mysql-row", wanted, encoding=encoding) == expected
 
 
 def test_a_rotation_is_followed_without_another_commit(tmp_path: Path) -> None:
