@@ -210,9 +210,6 @@ class MasterConsole(C.Executor):
     def _purge_binary_logs(
         self, to: str | None = None, before: datetime | None = None, warnings: Sequence[Note] = ()
     ) -> Result:
-        if to is None and before is None:
-            # A server accepts PURGE BINARY LOGS BEFORE NULL and deletes no file.
-            return Result(notes=warnings)
         reading = [slave.file for slave in self._register.all() if slave.dump]
         with self._changing:
             gone, notes = purge(
@@ -322,9 +319,8 @@ class MasterConsole(C.Executor):
         if every:
             return OK
         self._check_channel(channel)
-        if self._mysql:
-            return Result(notes=[E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
-        return Result(notes=[E.ER_MARIADB_SLAVE_WAS_NOT_RUNNING.note()])
+        mysql, mariadb = E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING, E.ER_MARIADB_SLAVE_WAS_NOT_RUNNING
+        return Result(notes=[mysql.note("") if self._mysql else mariadb.note()])
 
     def _reset_replica(self, channel: str | None = None, **_: Any) -> Result:
         self._check_channel(channel)

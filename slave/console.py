@@ -466,10 +466,8 @@ def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:
     def is_over() -> bool:
         return interrupt.is_set() or slave.is_closing
 
-    with interrupt.calling(slave.progress.told):
-        answer = slave.progress.until(
-            lambda: is_over() or ask(), seconds if seconds <= _MOST_SECONDS else None
-        )
+    interrupt.on_set = slave.progress.told
+    answer = slave.progress.until(lambda: is_over() or ask(), seconds if seconds <= _MOST_SECONDS else None)
     if is_over():
         raise E.ER_QUERY_INTERRUPTED()
     # The statement's limit ends it with an error, and the function's own timeout with a value.

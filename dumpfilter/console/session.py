@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import resources
-from typing import Any, cast
+from typing import Any
 
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
@@ -38,7 +38,7 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import held, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
+from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, schema_of, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
@@ -108,10 +108,6 @@ _COLUMNS: dict[str, Sequence[Column]] = {
 The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
 """
 _COLUMNS["collations"] = [*_COLUMNS["collations"], Column("PAD_ATTRIBUTE")]
-
-
-def _schemas_of(executor: Executor) -> list[str]:
-    return sorted({INFORMATION_SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
 _NO_COLUMN = Column("")
@@ -220,9 +216,8 @@ class Session:
 
     def variables(self) -> Mapping[str, Value]:
         """Return the present values of all system variables (``@@x``) of the session by their names."""
-        of_process = cast("dict[str, Value]", self.executor.variables())
-        own: dict[str, Value] = {"pseudo_thread_id": self.connection_id}
-        return ChainMap(own, of_process, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
+        own: dict[str, Value] = {"pseudo_thread_id": self.connection_id, **self.executor.variables()}
+        return ChainMap(own, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
 
     def set_variable(self, name: str, value: Value, *, globally: bool) -> None:
         """Set a system variable for this session. A ``value`` of None sets the default.
@@ -256,21 +251,15 @@ class Session:
         """
         parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
         size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))
-        if size > CLIENT_MEMORY:
-            raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
-                f"prepared statements and variables of a connection may have {CLIENT_MEMORY >> 10} KiB; "
-                "close statements, or reconnect"
-            )
-        kept = self.port.kept
+        kept, limit = self.port.kept, ""
         with self.port.keeping:
-            if (
-                size > kept[self.connection_id]
-                and kept.total() - kept[self.connection_id] + size > CONSOLE_MEMORY
-            ):
-                raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
-                    f"prepared statements and variables of all connections may have {CONSOLE_MEMORY >> 20} MiB; "
-                    "try again later, or with less"
-                )
+            more = size - kept[self.connection_id]
+            if size > CLIENT_MEMORY:
+                limit = f"a connection may have {CLIENT_MEMORY >> 10} KiB; close statements, or reconnect"
+            elif more > 0 and kept.total() + more > CONSOLE_MEMORY:
+                limit = f"all connections may have {CONSOLE_MEMORY >> 20} MiB; try again later, or with less"
+            if limit:
+                raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(f"prepared statements and variables of {limit}")
             if not self.is_closed:
                 kept[self.connection_id] = size
         self.user_variables, self.prepared = user_variables, prepared
@@ -296,11 +285,8 @@ class Session:
 
         Raises SqlError 1046 if ``name`` is None and no database is selected, and 1049 if there is no such schema.
         """
-        name = self.database if name is None else name
-        if name is None:
-            raise server_errors.ER_NO_DB_ERROR()
-        name = INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
-        if name not in _schemas_of(self.executor):
+        name = schema_of(name, self.database)
+        if name not in (INFORMATION_SCHEMA, *(schema for schema, _ in self.executor.tables)):
             raise server_errors.ER_BAD_DB_ERROR(name)
         return name
 

@@ -11,14 +11,14 @@ tools/doc_tables.py`` writes the table of docs/console.md from this module.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import NoReturn
 
 from sqlglot import exp
 
 from dumpfilter.base.security.audit import audit
-from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import GRAMMAR, MAX_STATEMENT, Command, parse_statement
@@ -35,7 +35,7 @@ _ALLOWED = (
     "SELECT, WITH, VALUES, TABLE, (SELECT …), SHOW …, DESCRIBE, DESC, EXPLAIN, USE, DO, SET, BEGIN, "
     "START TRANSACTION, COMMIT, ROLLBACK, UNLOCK TABLES, KILL"
 )
-STATEMENTS: Mapping[str, Need] = {
+STATEMENTS = {
     name.replace("(SELECT", "(").split()[0]: Need(name, Role.READ, changes=name == "KILL")
     for name in _ALLOWED.split(", ")
 }
@@ -210,27 +210,15 @@ def _computed(session: Session, value: exp.Expr) -> Value:
     return computed
 
 
-def _rest_of(cursor: Cursor) -> str:
-    """Consume the rest of the statement without reading its tokens, and return its text."""
-    begin, end = cursor.token.start, len(cursor.text)
-    cursor.token = Token(TokenKind.END, "", end, end)
-    return cursor.text[begin:]
-
-
-def _skip_rest(cursor: Cursor) -> dict[str, str]:
-    _rest_of(cursor)
-    return {}
-
-
 Condition = tuple[str, str, str]
 """A condition of SHOW: the pattern of LIKE, the text after LIKE, and the text after WHERE."""
 
 
 def _condition(cursor: Cursor) -> Condition:
     if cursor.accept("WHERE"):
-        return "", "", _rest_of(cursor) or cursor.fail()
+        return "", "", cursor.rest() or cursor.fail()
     cursor.expect("LIKE")
-    return cursor.token.value, _rest_of(cursor) or cursor.fail(), ""
+    return cursor.token.value, cursor.rest() or cursor.fail(), ""
 
 
 def _table_name(cursor: Cursor) -> dict[str, str]:
@@ -249,10 +237,7 @@ GRAMMAR.readers.update(
     assignments=_assignments,
     condition=_condition,
     number=_number,
-    rest=_skip_rest,
     table=_table_name,
-    text=_rest_of,
-    whole=lambda cursor: _skip_rest(cursor) | {"text": cursor.text},
 )
 
 
@@ -348,17 +333,17 @@ for _paragraph in _VIEWS.split("\n\n")[1:]:
             GRAMMAR.call(_line.removeprefix("-- "), _show, _select)
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
-GRAMMAR.call("SHOW GRANTS *:rest", _grants)
+GRAMMAR.call("SHOW GRANTS :rest", _grants)
 GRAMMAR.call("SHOW CREATE VIEW *:table", _create_view)
 GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
 GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
-GRAMMAR.call("DO expressions:text", _do)
+GRAMMAR.call("DO expressions:rest", _do)
 GRAMMAR.call("SET assignments:assignments", _set)
-GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
-GRAMMAR.call("START TRANSACTION *:rest", _accept)
+GRAMMAR.call("BEGIN|COMMIT|ROLLBACK :rest", _accept)
+GRAMMAR.call("START TRANSACTION :rest", _accept)
 GRAMMAR.call("UNLOCK TABLES", _accept)
-GRAMMAR.call("SELECT|WITH|VALUES|TABLE|( *:whole", Session.select)
+GRAMMAR.call("SELECT|WITH|VALUES|TABLE|( text:whole", Session.select)
 for _beginning in _REFUSED.split(","):
-    GRAMMAR.call(f"{_beginning} *:rest", _refuse, " ".join(_beginning.split()))
-GRAMMAR.call(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} *:rest", _refuse, "EXPLAIN")
+    GRAMMAR.call(f"{_beginning} :rest", _refuse, " ".join(_beginning.split()))
+GRAMMAR.call(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} :rest", _refuse, "EXPLAIN")

@@ -81,4 +81,4 @@ def refusal(connection: pymysql.Connection, statement: str) -> tuple[int, str]:
 
 def test_every_command_has_a_role() -> None:
     assert len(COMMANDS) == len(METHODS)
-    assert set(STATEMENTS) <= GRAMMAR.beginnings
+    assert set(STATEMENTS) <= GRAMMAR.forms.keys()

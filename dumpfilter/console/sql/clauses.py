@@ -151,13 +151,13 @@ def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
     A clause, such as ``REPLICATE_DO_DB = (a, b)``, has all rules of one kind. The server's grammar calls the list of
     clauses ``filter_defs``.
     """
-    return tuple(cursor.separated(lambda: _filter_clause(cursor)))
 
+    def clause() -> FilterClause:
+        kind = _CLASSIC[cursor.expect(*_CLASSIC)]
+        cursor.expect("=")
+        return FilterClause(kind, _filter_list(cursor, kind))
 
-def _filter_clause(cursor: Cursor) -> FilterClause:
-    kind = _CLASSIC[cursor.expect(*_CLASSIC)]
-    cursor.expect("=")
-    return FilterClause(kind, _filter_list(cursor, kind))
+    return tuple(cursor.separated(clause))
 
 
 def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
@@ -308,11 +308,11 @@ def _delay(cursor: Cursor) -> int:
 def _account(cursor: Cursor) -> str | None:
     if cursor.accept("NULL"):
         return None
-    user = cursor.line() if cursor.at_string() else cursor.identifier()
-    if not cursor.accept("@"):
-        return f"{user}@%"
-    host = cursor.line() if cursor.at_string() else cursor.identifier()
-    return f"{user}@{host}"
+
+    def name() -> str:
+        return cursor.line() if cursor.at_string() else cursor.identifier()
+
+    return f"{name()}@{name() if cursor.accept('@') else '%'}"
 
 
 def _filter_on(cursor: Cursor) -> str:

@@ -23,15 +23,9 @@ from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
 from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
 from dumpfilter.console.sql.result import Result
-from dumpfilter.filter.rules import FilterClause as FilterClause
 
-_UNTIL_LOGS = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
+_UNTIL_PLACES = [f"{log}_LOG_{part}" for log in ("SOURCE", "MASTER", "RELAY") for part in ("FILE", "POS")]
 _UNTIL_OTHER = ("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS", "SQL_AFTER_MTS_GAPS")
-_UNTIL_PLACE = {
-    f"{word}_LOG_{field}": (log, name)
-    for word, log in _UNTIL_LOGS.items()
-    for field, name in (("FILE", "file"), ("POS", "position"))
-}
 
 FOR_CHANNEL = "[FOR CHANNEL channel:channel]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
@@ -78,7 +72,7 @@ def _until(cursor: Cursor) -> Mapping[str, Any]:
     logs: set[str] = set()
 
     def member() -> None:
-        option = cursor.expect(*_UNTIL_PLACE, *(() if given else _UNTIL_OTHER))
+        option = cursor.expect(*_UNTIL_PLACES, *(() if given else _UNTIL_OTHER))
         if option == "SQL_AFTER_MTS_GAPS":
             given["after_gaps"] = True
             return
@@ -86,9 +80,10 @@ def _until(cursor: Cursor) -> Mapping[str, Any]:
         if option in _UNTIL_OTHER:
             given.update(gtids=cursor.line(), before=option == "SQL_BEFORE_GTIDS")
             return
-        log, field = _UNTIL_PLACE[option]
+        log = "Relay" if option.startswith("RELAY") else "Source"
         logs.add(log)
-        given.update({"log": log, field: cursor.line() if field == "file" else cursor.position()})
+        value = {"file": cursor.line()} if option.endswith("FILE") else {"position": cursor.position()}
+        given.update(log=log, **value)
 
     cursor.separated(member)
     if logs and (len(logs) > 1 or given.keys() != {"log", "file", "position"}):
@@ -300,7 +295,7 @@ the manual that corresponds to your MySQL server version for the right syntax to
     first = opening.word or opening.value
     if len(text) > MAX_STATEMENT and first != "START":
         raise server_errors.too_long(MAX_STATEMENT)
-    if first in GRAMMAR.beginnings:
+    if first in GRAMMAR.forms:
         return GRAMMAR.parse(text)
     is_known = first in _KNOWN.split()
     raise server_errors.ER_NOT_SUPPORTED_YET(first) if is_known else server_errors.syntax_error(text, 0)

@@ -8,6 +8,7 @@ of these words:
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several keywords,
 - ``user:line``: the value of the field ``user``, which the reader function ``line`` parses,
 - ``*:limit``: the values of several fields, which the reader function returns as a mapping,
+- ``:rest``: a value that the reader function parses and that no field gets,
 - ``all:ALL``: a keyword, and a field that is true if the statement has the keyword,
 - ``[…]``: an optional group of words, which is absent if the next token does not fit its first word.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -56,11 +57,6 @@ class Cursor(TokenReader):
     that consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
     """
 
-    @property
-    def at_end(self) -> bool:
-        """Whether the cursor has consumed all tokens of the statement."""
-        return self.token.kind is TokenKind.END
-
     def fail(self) -> NoReturn:
         """Raise the server's syntax error (ER_PARSE_ERROR), which quotes the statement from the next token on."""
         raise server_errors.syntax_error(self.text, self.token.start)
@@ -87,7 +83,7 @@ class Cursor(TokenReader):
     def end(self) -> None:
         """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
         self.accept(";")
-        if not self.at_end:
+        if self.token.kind is not TokenKind.END:
             self.fail()
 
     def separated(self, read: Callable[[], T]) -> list[T]:
@@ -105,6 +101,17 @@ class Cursor(TokenReader):
         found = [] if self.sees(")") else self.separated(read)
         self.expect(")")
         return found
+
+    def rest(self) -> str:
+        """Consume the rest of the statement without reading its tokens, and return its text."""
+        begin, end = self.token.start, len(self.text)
+        self.token = Token(TokenKind.END, "", end, end)
+        return self.text[begin:]
+
+    def whole(self) -> str:
+        """Consume the rest of the statement without reading its tokens, and return the whole statement."""
+        self.rest()
+        return self.text
 
     def at_string(self) -> bool:
         """Tell whether the next token of the statement is a string in quotes."""
@@ -235,8 +242,11 @@ class Grammar:
         """The required role of each statement about replication, and whether it changes anything."""
         self.readers = dict(readers)
         """The functions that read values, by name. A module with statements of its own adds its readers."""
-        self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
-        """The forms of syntax, by first word. A form is its words and the function that gets the values."""
+        self.forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
+        """The forms of syntax, by first word. A form is its words and the function that gets the values.
+
+        The first word of a statement in parentheses is ``(``.
+        """
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
         """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
@@ -247,7 +257,7 @@ class Grammar:
         """
         words = _WORDS.findall(syntax)
         for first in words[0].split("|"):
-            self._forms.setdefault(first, []).append((words, made))
+            self.forms.setdefault(first, []).append((words, made))
 
     def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
         """Add an allowed syntax for a statement that a function carries out, such as SHOW WARNINGS.
@@ -258,15 +268,8 @@ class Grammar:
         """
         self.form(syntax, functools.partial(functools.partial, function, *arguments))
 
-    @property
-    def beginnings(self) -> Collection[str]:
-        """The words with which the declared statements begin, such as ``STOP``. For a statement in parentheses it is
-        ``(``.
-        """
-        return self._forms.keys()
-
     def parse(self, text: str) -> Any:
-        """Parse a statement whose first word is in :attr:`beginnings`. Return an object with its values, or a function
+        """Parse a statement whose first word is in :attr:`forms`. Return an object with its values, or a function
         that carries the statement out.
 
         Raises SqlError: ER_PARSE_ERROR at the first token that no syntax allows, and the errors of the functions that
@@ -274,7 +277,7 @@ class Grammar:
         """
         failures: list[tuple[int, SqlError]] = []
         opening = Cursor(text).token
-        for words, made in self._forms[opening.word or opening.value]:
+        for words, made in self.forms[opening.word or opening.value]:
             cursor = Cursor(text)
             try:
                 values = self._match(words, cursor)
@@ -311,5 +314,5 @@ class Grammar:
                 values[field] = True
             else:
                 value = (self.readers.get(reader) or getattr(Cursor, reader))(cursor)
-                values |= value if field == "*" else {field: value}
+                values |= value if field == "*" else {field: value} if field else {}
         return values

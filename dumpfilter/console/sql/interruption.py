@@ -29,24 +29,14 @@ class Interrupt(threading.Event):
         """The limit of the statement's time that the session has set, seconds. None: no limit."""
         self.notes: list[Note] = []
         """The warnings of the functions that the statement has called."""
-        self._callbacks: list[Callable[[], None]] = []
+        self.on_set: Callable[[], object] = lambda: None
+        """The function that the thread that interrupts the statement calls. A function that waits sets it, to be woken.
+        """
 
     def set(self) -> None:
-        """Set the signal, and call the functions that are registered with :meth:`calling`."""
+        """Set the signal, and call :attr:`on_set`."""
         super().set()
-        for callback in list(self._callbacks):
-            callback()
-
-    @contextmanager
-    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Let the thread that interrupts the statement call ``callback``, if it does so during the ``with`` block. The
-        callback wakes, for example, a thread that waits in the block.
-        """
-        self._callbacks.append(callback)
-        try:
-            yield
-        finally:
-            self._callbacks.remove(callback)
+        self.on_set()
 
 
 _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default=None)

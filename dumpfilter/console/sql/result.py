@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,18 +27,16 @@ def text_of(value: object) -> str:
     >>> text_of(1e3), text_of(0.1), text_of(True), text_of(datetime(2026, 1, 2))
     ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
     """
-    match value:
-        case str():
-            return value
-        case bool():
-            return str(int(value))
-        case float():
-            return repr(value).removesuffix(".0")
-        case bytes():
-            return value.decode("utf-8", "replace")
-        case datetime():
-            return as_shown(value)
-    return str(value)
+    return _TEXTS.get(type(value), str)(value)
+
+
+_TEXTS: Mapping[type[Any], Callable[[Any], str]] = {
+    bool: lambda value: str(int(value)),
+    float: lambda value: repr(value).removesuffix(".0"),
+    bytes: lambda value: value.decode("utf-8", "replace"),
+    datetime: as_shown,
+}
+"""The functions that return the texts of values by their types. Values of other types have the text of ``str``."""
 
 
 ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"

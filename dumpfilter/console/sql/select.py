@@ -88,6 +88,7 @@ _NATIVE = frozenset(
     {
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
         *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "REPLACE", "ROW"),
+        *("LTRIM", "RTRIM", "TRIM"),
     }
 )
 """The functions that SQLite computes as MySQL does, and the word before each row of VALUES."""
@@ -120,6 +121,16 @@ class Environment:
     """The functions that depend on the session, such as ``version()`` and SOURCE_POS_WAIT, by their names in lower
     case. They may wait, and raise SqlError.
     """
+
+
+def schema_of(name: str | None, database: str | None) -> str:
+    """Return the schema that a client's statement means: ``name``, or the current database ``database`` if ``name`` is
+    None. Raises SqlError 1046 if both are None.
+    """
+    schema = database if name is None else name
+    if schema is None:
+        raise server_errors.ER_NO_DB_ERROR()
+    return INFORMATION_SCHEMA if schema.lower() == INFORMATION_SCHEMA else schema
 
 
 class _Reader(MySQL):
@@ -243,9 +254,6 @@ class _Rewriting:
             case exp.Like() if not isinstance(node.parent, exp.Escape):
                 # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
                 return exp.Escape(this=exp.Like(**node.args), expression=exp.Literal.string("\\"))
-            case exp.IntDiv():
-                quotient = exp.Div(this=node.this, expression=node.expression)
-                return exp.Cast(this=quotient, to=exp.DataType.build("BIGINT"))
             case exp.Cast():
                 return self._cast(node)
             case exp.Group():
@@ -278,7 +286,7 @@ class _Rewriting:
         if not node.db and node.name.upper() == "DUAL" and isinstance(node.parent, exp.From):
             node.parent.pop()
             return
-        schema = self._schema(node.db)
+        schema = schema_of(node.db or None, self._environment.database)
         named = id(node.find_ancestor(exp.Select)), node.alias_or_name
         if named in self._aliases:
             raise server_errors.ER_NONUNIQ_TABLE(node.alias_or_name)
@@ -287,15 +295,10 @@ class _Rewriting:
         self.types |= {column.name.lower(): column.type for column in table.columns}
         node.set("db", exp.to_identifier(schema))
 
-    def _schema(self, name: str) -> str:
-        schema = name or self._environment.database
-        if not schema:
-            raise server_errors.ER_NO_DB_ERROR()
-        return INFORMATION_SCHEMA if schema.lower() == INFORMATION_SCHEMA else schema
-
     def _function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         if name.lower() not in self._functions:
-            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._schema('')}.{name}")
+            schema = schema_of(None, self._environment.database)
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{schema}.{name}")
         return _call(name, *arguments)
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
@@ -374,10 +377,7 @@ def select(
     that the statement can read. Another thread interrupts the statement by setting ``stop``. Raises SqlError with a
     MySQL server's number and text: 1317 after an interruption, 3024 after the time limit ``seconds``.
     """
-    try:
-        return _Run(environment, stop or threading.Event(), seconds).select(text)
-    except RecursionError:
-        raise server_errors.ER_STACK_OVERRUN_NEED_MORE() from None
+    return _Run(environment, stop or threading.Event(), seconds).select(text)
 
 
 class _Run:
@@ -401,9 +401,9 @@ class _Run:
         """The error of a function. SQLite reports it without its number and text."""
 
     def select(self, text: str) -> Result:
-        rewriting = _Rewriting(text, self._environment, self._functions)
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
+            rewriting = _Rewriting(text, self._environment, self._functions)
             for name in self._functions:
                 connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
@@ -417,7 +417,7 @@ class _Run:
             cursor = connection.execute(rewriting.sqlite_text)
             rows = _bounded(cursor)
             names = [str(entry[0]) for entry in cursor.description or ()]
-        except (sqlite3.Error, MemoryError, OverflowError, ValueError) as failed:
+        except (sqlite3.Error, MemoryError, OverflowError, RecursionError, ValueError) as failed:
             raise self._refused or self._ended() or _translated(failed) from failed
         finally:
             connection.close()
@@ -523,7 +523,7 @@ _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"incomplete input": lambda: server_errors.syntax_error("", 0),
     r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
     r"wrong number of arguments to function (\w+)": server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT,
-    r"Expression tree is too large": server_errors.ER_STACK_OVERRUN_NEED_MORE,
+    r"Expression tree is too large|maximum recursion depth": server_errors.ER_STACK_OVERRUN_NEED_MORE,
     r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
         f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes"
     ),

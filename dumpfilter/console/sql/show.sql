@@ -75,26 +75,26 @@ SELECT '{name}' AS `Table`,
   ) AS `Create Table`
 FROM information_schema.columns WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'
 
--- SHOW TRIGGERS *:rest
+-- SHOW TRIGGERS :rest
 SELECT '' AS `Trigger`, '' AS Event, '' AS `Table`, '' AS Statement, '' AS Timing, '' AS Created, '' AS sql_mode,
   '' AS Definer
 LIMIT 0
 
--- SHOW EVENTS *:rest
+-- SHOW EVENTS :rest
 SELECT '' AS Db, '' AS Name, '' AS Definer, '' AS `Time zone`, '' AS Type, '' AS `Execute at`, '' AS Status LIMIT 0
 
--- SHOW PROCEDURE|FUNCTION *:rest
+-- SHOW PROCEDURE|FUNCTION :rest
 SELECT '' AS Db, '' AS Name, '' AS Type, '' AS Definer, '' AS Modified, '' AS Created, '' AS Security_type,
   '' AS Comment
 LIMIT 0
 
--- SHOW PLUGINS *:rest
+-- SHOW PLUGINS :rest
 SELECT '' AS Name, '' AS Status, '' AS Type, '' AS Library, '' AS License LIMIT 0
 
--- SHOW OPEN *:rest
+-- SHOW OPEN :rest
 SELECT '' AS `Database`, '' AS `Table`, '' AS In_use, '' AS Name_locked LIMIT 0
 
--- SHOW INDEX|INDEXES|KEYS *:rest
+-- SHOW INDEX|INDEXES|KEYS :rest
 SELECT '' AS `Table`, '' AS Non_unique, '' AS Key_name, '' AS Seq_in_index, '' AS Column_name, '' AS Collation,
   '' AS Cardinality
 LIMIT 0

@@ -9,8 +9,9 @@ from typing import Any
 
 import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.console.sql import commands
-from dumpfilter.console.sql.commands import FilterClause, Threads
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.console.sql.result import Note
+from dumpfilter.filter.rules import FilterClause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,7 @@ METHODS = {
     re.sub(r"(?=[A-Z])", "_", one.__name__).lower(): one
     for one in (*Command.__subclasses__(), *OfSlaves.__subclasses__())
 }
+del METHODS["_of_slaves"]
 METHODS["_change_replication_source_to"] = METHODS.pop("_change_source")
 METHODS["_change_replication_filter_for_replica"] = METHODS.pop("_change_replica_filter")
 """The classes by the names of the methods that carry the statements out."""

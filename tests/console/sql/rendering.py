@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.commands import FilterClause, Threads
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.console.sql.grammar import reserved
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, FilterClause, Rule, RuleKind, make_rule
 from tests.console.sql.parsed import (
     ChangeBinlog,
     ChangeReplicaFilter,

@@ -9,7 +9,7 @@ import pytest
 
 import dumpfilter.console.statements  # noqa: F401 — the console's own statements
 from dumpfilter.console.sql import clauses
-from dumpfilter.console.sql.commands import FilterClause, Threads, parse_statement
+from dumpfilter.console.sql.commands import Threads, parse_statement
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
     ER_DATETIME_FUNCTION_OVERFLOW,
@@ -17,7 +17,7 @@ from dumpfilter.console.sql.server_errors import (
     SqlError,
     too_long,
 )
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, FilterClause, RuleKind, make_rule
 from tests.console.sql.parsed import (
     ChangeBinlog,
     ChangeReplicaFilter,
