@@ -23,11 +23,11 @@ from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.printable import for_terminal, printable
 from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
+from dumpfilter.commands.server_status import model
 from dumpfilter.commands.sql import aligned, render_within
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.commands.server_status.model import Record
     from dumpfilter.slave.connection import Source
 
 _LONGEST = 500
@@ -64,7 +64,7 @@ class AskedOptions(ConsoleLogin):
         if self.source_user and not self.master:
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
-    def question(self, tls: TlsOptions) -> Callable[[], Record]:
+    def question(self, tls: TlsOptions) -> Callable[[], model.Record]:
         """Return a function that reads and returns the status record (dictionary) of the named master or slave. The
         command calls this function again for each refresh.
 
@@ -134,11 +134,9 @@ def status_command(
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
         dumpfilter status --relay-dir s1 --watch 2
     """
-    from dumpfilter.commands.server_status.model import PROBLEM, MaxLag, judge
-
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     asked.check()
-    most = MaxLag.parse(given.max_lag) if given.max_lag else MaxLag()
+    most = model.MaxLag.parse(given.max_lag) if given.max_lag else model.MaxLag()
     ask = asked.question(source_tls)
     while True:
         try:
@@ -152,7 +150,7 @@ def status_command(
             else:
                 typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
         else:
-            problems = judge(status, most)
+            problems = model.judge(status, most)
             if given.as_json:
                 print_json(status, indent=1 if given.watch is None else None)
             else:
@@ -161,7 +159,7 @@ def status_command(
                 for line in status_lines(status, _width()):
                     typer.echo(line)
             if given.watch is None:
-                raise typer.Exit(PROBLEM if problems else 0)
+                raise typer.Exit(model.PROBLEM if problems else 0)
         time.sleep(given.watch)
 
 
@@ -185,15 +183,13 @@ def _width() -> float:
     return shutil.get_terminal_size().columns if has_width else math.inf
 
 
-def status_lines(status: Record, width: float = math.inf) -> Iterator[str]:
+def status_lines(status: model.Record, width: float = math.inf) -> Iterator[str]:
     """Yield the lines that show the status record (dictionary) of a master or slave: its values, a table of slaves or
     the values of each channel, and the problems.
 
     People copy numbers and positions, so no value is cropped. A table that is wider than ``width`` columns has a line
     for each value instead.
     """
-    from dumpfilter.commands.server_status.model import name_of_channel
-
     known = {} if status.get("file", "?") else {"files": None, "bytes": None}
     yield from _values(_texts(status | known))
     slaves = status.get("slaves") or ()
@@ -205,18 +201,16 @@ def status_lines(status: Record, width: float = math.inf) -> Iterator[str]:
     drains = [_texts(drain) for drain in status.get("drains") or ()]
     yield from _rows("drains", drains, list(drains[0]) if drains else (), width)
     for channel in status.get("channels", ()):
-        yield from ("", typer.style(printable(name_of_channel(channel)), bold=True))
+        yield from ("", typer.style(printable(model.name_of_channel(channel)), bold=True))
         yield from _values(_texts(channel))
     if remarks := list(_remarks(status)):
         yield from ("", *remarks)
 
 
-def _remarks(status: Record) -> Iterator[str]:
-    from dumpfilter.commands.server_status.model import name_of_slave
-
+def _remarks(status: model.Record) -> Iterator[str]:
     for slave in status.get("slaves") or ():
         for warning in slave["filter_warnings"]:
-            text = f"warning: {printable(name_of_slave(slave))}: {printable(warning, _LONGEST)}"
+            text = f"warning: {printable(model.name_of_slave(slave))}: {printable(warning, _LONGEST)}"
             yield typer.style(text, fg="yellow")
     if status["role"] == "slave" and status["running"] and not status["console"]:
         yield "The files do not tell the state of the threads: ask the slave's console with --slave."
@@ -224,7 +218,7 @@ def _remarks(status: Record) -> Iterator[str]:
         yield typer.style(f"PROBLEM: {printable(problem, _LONGEST)}", fg="red", bold=True)
 
 
-def _texts(record: Record) -> dict[str, str]:
+def _texts(record: model.Record) -> dict[str, str]:
     """Return the texts that show the values of a status record (dictionary), by the title of each value, such as "lag
     bytes". The record's counters are included, and lists are left out.
     """
@@ -241,7 +235,7 @@ def _texts(record: Record) -> dict[str, str]:
     return texts
 
 
-def _slave_texts(slave: Record) -> dict[str, str]:
+def _slave_texts(slave: model.Record) -> dict[str, str]:
     texts = _texts(slave)
     return texts | {
         "id": str(slave["server_id"] or slave["entry"]),

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.analyse.report.measures import Audience
-from dumpfilter.analyse.report.output import REPORT, RESULTS, check_only, check_output, written_together
+from dumpfilter.analyse.report.output import REPORT, RESULTS, check_output, written_together
 from dumpfilter.analyse.report.parquet import (
     INT,
     TEXT,
@@ -158,9 +158,7 @@ def results_for(
     if kept is not None and not kept.is_of([version_of(path) for path in BinlogSet.open(source).addresses]):
         kept = None
     # New results of the same binlogs take the place of the old ones. The option is for everything else.
-    check_output(directory, overwrite=overwrite or kept is not None)
-    if not overwrite:
-        check_only(directory, FILES)
+    check_output(directory, overwrite=overwrite, replaced=() if kept is None else FILES)
     results, measured = measure_and_evaluate(source, slaves, run, options, kept)
     if kept is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))

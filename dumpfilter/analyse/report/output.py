@@ -18,39 +18,30 @@ RESULTS = "results.json"
 REPORT = "report.html"
 
 
-def check_output(directory: Path, *, overwrite: bool) -> None:
+def check_output(directory: Path, *, overwrite: bool, replaced: Collection[str] = ()) -> None:
     """Check before a long job that its output directory can be written.
 
     Raises OutputError if the directory cannot be written, or if it holds files other than results. Results of an
-    earlier job are an error unless ``overwrite`` is set.
+    earlier job are an error unless ``overwrite`` is set, or ``replaced`` has the names of all files in the directory.
     """
     if directory.exists() and not directory.is_dir():
         raise OutputError(f"{directory}: is not a directory")
-    if directory.exists() and any(directory.iterdir()):
-        if not (directory / RESULTS).exists():
+    if directory.exists() and (names := sorted(path.name for path in directory.iterdir())):
+        others = [name for name in names if name not in replaced]
+        if RESULTS not in names:
             raise OutputError(f"{directory}: holds other files; name another directory")
-        if not overwrite:
+        if not overwrite and not replaced:
             raise OutputError(f"{directory}: holds other results; name another directory or use --overwrite")
+        if not overwrite and others:
+            raise OutputError(
+                f"{directory}: new results would remove {printable(others[0])}, which is no result; move it, name "
+                "another directory, or remove it by --overwrite"
+            )
     with writing(directory):
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
         trial = _beside(directory)
         trial.mkdir()
         trial.rmdir()
-
-
-def check_only(directory: Path, names: Collection[str]) -> None:
-    """Check that ``directory`` contains only files whose names are in ``names``, so that new results may replace it.
-
-    Raises OutputError with the name of another file. A missing directory is accepted.
-    """
-    if not directory.is_dir():
-        return
-    others = sorted(path.name for path in directory.iterdir() if path.name not in names)
-    if others:
-        raise OutputError(
-            f"{directory}: new results would remove {printable(others[0])}, which is no result; move it, name another "
-            "directory, or remove it by --overwrite"
-        )
 
 
 @contextmanager
