@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -286,7 +287,8 @@ def make_password(path: Path) -> bool:
     Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as new:
+            new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
     except FileExistsError:
         return False
     except OSError as error:
@@ -294,8 +296,6 @@ def make_password(path: Path) -> bool:
             f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
             "write to"
         ) from None
-    with open(descriptor, "w", encoding="utf-8") as new:
-        new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
     return True
 
 

@@ -59,9 +59,8 @@ def written_together(directory: Path) -> Iterator[Path]:
         try:
             beside.mkdir(parents=True)
             yield beside
-            for path in beside.iterdir():
+            for path in (*beside.iterdir(), beside):
                 sync_path(path)
-            sync_path(beside)
             replace_directory(beside, directory, old)
         finally:
             for path in (beside, old):

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
@@ -31,10 +32,7 @@ def _append(path: Path, text: str) -> None:
     """Append a text to the audit log's file ``path``. A missing file, as after logrotate has renamed it, is made for
     its owner only.
     """
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_CLOEXEC, 0o600)
-
+    opener = partial(os.open, mode=0o600)
     with _State.lock, open(path, "a", encoding="utf-8", errors="replace", opener=opener) as file:
         file.write(text)
 
