@@ -6,10 +6,8 @@ console that a command asks.
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,6 +21,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import Format, Level, configure
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, repeated, setting
+from dumpfilter.commands.sub_command import at_end
 from dumpfilter.filter import rules as R
 from dumpfilter.spark_jobs.options import SPARK_PANEL, SparkSettings
 
@@ -107,7 +106,7 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
     """Return the paths that name a binlog set: its files one by one, its index file, or its directory. If ``binlogs``
     is a running server's address, its binlog is fetched first.
 
-    The files are kept in ``store``. With None they are temporary, until the process ends. Raises OptionError.
+    The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
     """
     from dumpfilter.receiver.url import source_url_in
 
@@ -120,9 +119,7 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
 
     from dumpfilter.commands.reception import fetch
 
-    directory = store or Path(tempfile.mkdtemp(prefix="dumpfilter-fetch-"))
-    if store is None:
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    directory = store or Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="dumpfilter-fetch-")))
     fetch(url, directory, "none" if store is None else "interval", Console(stderr=True, highlight=False))
     return [str(directory)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from typer.core import TyperCommand, TyperGroup
 from dumpfilter.base import logs
 from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import OptionError
+
+
+at_end = ExitStack()
+"""The context managers that are open until the running command ends, such as its temporary directory."""
 
 
 class HelpPage:
@@ -45,7 +50,8 @@ class SubCommand(HelpPage, TyperCommand):
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Path) and ":/" in str(one):
                     _check_path(parameter.opts[0], one)
-        return super().invoke(ctx)
+        with at_end:
+            return super().invoke(ctx)
 
 
 class CommandGroup(HelpPage, TyperGroup):

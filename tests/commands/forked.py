@@ -7,7 +7,6 @@ The script passes signals on to the fork, and ends with the fork's exit code.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import signal
@@ -100,8 +99,6 @@ def _serve(address: str) -> None:
     os.chdir(directory)
     sys.argv = ["dumpfilter", *arguments]
     code: object = _FAILED
-    # The functions for the end of the process are those of the command alone.
-    atexit._clear()
     try:
         main()
         code = 0
@@ -109,7 +106,6 @@ def _serve(address: str) -> None:
         code = ended.code or 0
     finally:
         sys.stdout.flush()
-        atexit._run_exitfuncs()
         connection.sendall(f"{code}\n".encode())
         os._exit(int(str(code)))
 
