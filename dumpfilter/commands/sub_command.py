@@ -14,7 +14,6 @@ from dumpfilter.base import logs
 from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import OptionError
 
-
 at_end = ExitStack()
 """The context managers that are open until the running command ends, such as its temporary directory."""
 
