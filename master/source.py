@@ -42,6 +42,10 @@ _LONGEST_WAIT = 15.0
 _ENDED = (SourceReplaced, SourcePurged)
 """The errors after which the source can never continue at the end of the store."""
 
+_BETWEEN_TURNS = 0.002
+"""The shortest time between two turns of the loop in which events are received, seconds. Commits that come faster are
+received, stored and sent together.
+"""
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
 seconds.
@@ -116,16 +120,33 @@ class LoopTurns:
             return
         ended = self._ended = self._loop.create_future()
 
+        earliest = 0.0
+
         def take_turn() -> None:
+            nonlocal earliest
             # The loop may call the function once more before it removes the reader.
             if ended.done():
                 return
+            now = self._loop.time()
+            if now < earliest:
+                # A turn costs nearly the same for one commit as for several.
+                self._loop.remove_reader(stream)
+                self._loop.call_at(earliest, resume)
+                return
+            earliest = now + _BETWEEN_TURNS
             try:
                 if not turn():
                     ended.set_result(None)
             except Exception as error:
                 # The receiving thread raises the error.
                 ended.set_exception(error)
+
+        def resume() -> None:
+            nonlocal earliest
+            if not ended.done():
+                earliest = 0.0
+                self._loop.add_reader(stream, take_turn)
+                take_turn()
 
         self._loop.add_reader(stream, take_turn)
         try:
