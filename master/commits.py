@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -383,9 +383,7 @@ class Decider:
         the slave. Also return None for a dump of a relay log, and for more bytes than one message may have.
         """
         encoding, thread = place.encoding, place.thread
-        if not thread.decides_by_flags:
-            return None
-        if commits[-1].end - commits[0].offset >= thread.chunk_size or place.source.file.is_relay_log:
+        if not _decides_here(place) or commits[-1].end - commits[0].offset >= thread.chunk_size:
             return None
         parts: list[Part] = []
         counts: Counts | None = None
@@ -418,6 +416,13 @@ class Decider:
         else:
             messages = [self._chunk(place, parts, counts)]
         return CommitStep(messages, counts, after, reach, committed_at)
+
+    def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
+        """Tell whether a dump at ``place`` surely drops all of the received transactions ``commits``."""
+        if not _decides_here(place) or place.thread.in_transaction:
+            return False
+        decisions = (self._decision(place.thread.flags, commit) for commit in commits)
+        return all(decision is not None and decision.is_dropped for decision in decisions)
 
     def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
         """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
@@ -482,6 +487,10 @@ class Decider:
             at += len(event)
         hits = dict(plan.gaps.hits.tolist())
         return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts, hits)
+
+
+def _decides_here(place: DumpPlace) -> bool:
+    return place.thread.decides_by_flags and not place.source.file.is_relay_log
 
 
 def _sent_of(commit: Commit, decision: Decision) -> list[bytes]:

@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import Window
+from dumpfilter.dump.thread import Reach
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, read_window, steps_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
@@ -82,6 +83,11 @@ The generation is a number that grows with the binlog. With another generation t
 _Found = Step | CommitStep | Exception | None
 """The answer to a request: the step, the error that ends the dump, or None if there is no step."""
 
+
+MAX_DROPPED_SECONDS = 0.02
+"""The longest time for which the stand-ins or gaps of dropped commits wait for later commits, seconds. They are sent
+together, since writing to a connection costs most of what a live commit costs.
+"""
 
 QUIET_SECONDS = 0.05
 """The time without events after which a dump corrects its replica's position, seconds."""
@@ -188,6 +194,10 @@ class SharedReader:
         """The file of the newest received commits. None before a dump has waited at its end."""
         self._recent_steps: dict[DumpPlace, CommitStep | None] = {}
         """The steps behind received commits that are still in memory, until further events are received."""
+        self._recent_runs: dict[tuple[int, int], tuple[list[Commit], Reach]] = {}
+        """The received commits of these steps with their reach, by position and chunk size."""
+        self._late: asyncio.TimerHandle | None = None
+        """The timer of the dumps that have dropped commits and have not sent the stand-ins or gaps for them."""
         self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = lambda: self._later(self._plan_waiting)
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
@@ -496,6 +506,7 @@ class SharedReader:
         cannot send the events at once read them from the binlog, as after any other growth.
         """
         self._recent_steps.clear()
+        self._recent_runs.clear()
         sources = itertools.chain(
             (one.place.source for one in self._waiting), (self._live,) if self._live else ()
         )
@@ -518,19 +529,47 @@ class SharedReader:
     ) -> list[_Request]:
         """Let the dumps of the requests ``waiting`` send commits that were received for the file ``source``. Return the
         requests of the dumps that must read the commits from the binlog.
+
+        Dumps that drop all of ``commits`` wait for later commits, with which they send the stand-ins or gaps.
         """
-        rest, reach, end, now = [], self._decider.reach(commits), commits[-1].end, self._loop.time()
+        end = commits[-1].end
         self._end = source, end, self.store.watcher.generation
-        for request in waiting:
-            place, step = request.place, None
-            if place.source is source and place.position == commits[0].offset:
-                step = self._recent_steps[place] = self._decider.step(place, commits, reach)
-            if step is None:
-                rest.append(request)
-            else:
-                self._hand_over(request, step, now)
+        # While commits come often, the timer need not wake the process.
+        may_wait = self._late is None or self._late.when() - self._loop.time() > MAX_DROPPED_SECONDS / 2
+
+        def waits(request: _Request) -> bool:
+            return may_wait and request.place.source is source and self._decider.drops(request.place, commits)
+
+        rest = self._send_to_end(waiting, waits)
         if end - source.scanned_to > 2 * SEGMENT_SIZE:
             self.store.scan_ahead(source, source.scanned_to)
+        return rest
+
+    def _send_late(self) -> None:
+        """Let the dumps that have dropped the last commits send the stand-ins or gaps for these commits."""
+        self._late = None
+        waiting, self._waiting = list(self._waiting), {}
+        self._enqueue(self._send_to_end(waiting, lambda request: self._is_end(request.place)))
+        self.store.watcher.watch(bool(self._waiting))
+
+    def _send_to_end(self, requests: Sequence[_Request], waits: Callable[[_Request], bool]) -> list[_Request]:
+        """Let the dumps of ``requests`` send all received commits that they have not sent yet, except the dumps that
+        wait longer, as ``waits`` tells. Return the requests of the dumps that must read the commits from the binlog.
+        """
+        rest, now = [], self._loop.time()
+        for request in requests:
+            if waits(request):
+                self._waiting[request] = None
+            elif (step := self._recent_step(request.place)) is not None:
+                self._hand_over(request, step, now)
+            else:
+                rest.append(request)
+        is_behind = not all(self._is_end(request.place) for request in self._waiting)
+        if self._late is None and is_behind:
+            self._late = self._loop.call_later(MAX_DROPPED_SECONDS, self._send_late)
+        elif self._late is not None and not is_behind:
+            self._late.cancel()
+            self._late = None
         return rest
 
     def _recent_step(self, place: DumpPlace) -> CommitStep | None:
@@ -540,9 +579,12 @@ class SharedReader:
         if place.source is not self._live or place.thread.in_transaction:
             return None
         if place not in self._recent_steps:
-            commits = self._tail.since(place.file, place.position, place.thread.chunk_size)
-            step = self._decider.step(place, commits, self._decider.reach(commits)) if commits else None
-            self._recent_steps[place] = step
+            run = place.position, place.thread.chunk_size
+            if run not in self._recent_runs:
+                commits = self._tail.since(place.file, *run)
+                self._recent_runs[run] = commits, self._decider.reach(commits)
+            commits, reach = self._recent_runs[run]
+            self._recent_steps[place] = self._decider.step(place, commits, reach) if commits else None
         return self._recent_steps[place]
 
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
@@ -592,6 +634,7 @@ class SharedReader:
         """
         gone = set(files)
         self._recent_steps.clear()
+        self._recent_runs.clear()
         self._live = None if self._live in gone else self._live
         self._steps.remove_if(lambda place: place.source in gone)
         self._messages.remove_if(lambda piece: piece.source in gone)

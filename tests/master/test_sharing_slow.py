@@ -413,6 +413,56 @@ def test_followers_get_at_once_what_each_gets_alone(
                 assert sink.taken == plain
 
 
+@pytest.mark.parametrize("seconds", [3600.0, 0.001])
+def test_stand_ins_wait_for_later_commits(
+    seconds: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A replica that drops commits gets their stand-ins together, and another one gets the commits at once."""
+    monkeypatch.setattr(sharing, "MAX_DROPPED_SECONDS", seconds)
+    data, cuts = (ORACLE / "mysql-row" / "bin.000001").read_bytes(), boundaries()[_FIRST_PLAIN:][:6]
+    assert all(is_plain(data[begin:end], begin) for begin, end in itertools.pairwise(cuts))
+    encoding = ReplicaEncoding(by_gtid=True, checksum=True)
+    wanted = [Wanted(1), Wanted(2, ("--replicate-do-db=nothing",))]
+    path = tmp_path / "bin.000001"
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    path.write_bytes(data[: cuts[0]])
+
+    async def follow() -> None:
+        async with shared(tmp_path) as reader:
+            reader.store.watcher.follow_writer(lambda: path.name)
+            register = Register(reader.store.subjects)
+            dumps = [one.dump(reader, register, once=False, encoding=encoding)[0] for one in wanted]
+            sinks = [Sink(itertools.repeat(True)) for _ in dumps]
+
+            async def receive(dump: Dump, sink: Sink) -> None:
+                dump.sink = sink.take
+                async for message in dump.messages():
+                    sink.got.append(message)
+
+            receiving = [asyncio.ensure_future(receive(*each)) for each in zip(dumps, sinks, strict=True)]
+            while len(reader._waiting) < len(dumps):
+                await asyncio.sleep(0)
+            for begin, end in itertools.pairwise(cuts):
+                with path.open("ab") as file:
+                    file.write(data[begin:end])
+                reader.received(path.name, begin, data[begin:end])
+            everything, nothing = sinks
+            assert everything.taken == len(cuts) - 1
+            if seconds > 1:
+                assert not nothing.taken
+                reader._send_late()
+                assert nothing.taken == 1
+            while dumps[1].reached.end < cuts[-1]:
+                await asyncio.sleep(0)
+            for one in receiving:
+                one.cancel()
+            await asyncio.gather(*receiving, return_exceptions=True)
+        for one, sink in zip(wanted, sinks, strict=True):
+            assert b"".join(sink.got) == b"".join(alone(tmp_path, one, encoding=encoding))
+
+    run(follow())
+
+
 @settings(max_examples=settings().max_examples // 2)
 @given(
     st.lists(
