@@ -11,11 +11,12 @@ import os
 import statistics
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
+
+import numpy as np
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError
@@ -38,8 +39,6 @@ SAMPLE_PERIOD = 0.5
 """The interval at which the lag of nodes and the bytes of links are sampled, seconds."""
 MOST_SAMPLES = 7200
 """The limit of the lag samples that are kept for a node, an hour's. Beyond it, older samples are thinned out."""
-_MOST_PASSED = 5
-"""The samples of a link's bytes from which its present rate follows. They span two seconds."""
 _MOST_PLOTTED = 300
 
 
@@ -95,10 +94,6 @@ class Testbed(AbstractContextManager["Testbed"]):
             name: [] for name, node in nodes.items() if node.feeds
         }
         """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
-        self._passed: dict[str, deque[tuple[float, int]]] = {
-            name: deque(maxlen=_MOST_PASSED) for name in self.links
-        }
-        """The latest times at which the bytes of each link were read, and these bytes."""
         # The last call is made first, and an error of one call does not keep the others from their work.
         self._closing = closing.pop_all()
         self._closing.callback(ground.end_all)
@@ -273,16 +268,17 @@ class Testbed(AbstractContextManager["Testbed"]):
         nodes = {}
         for name, samples in self._samples.items():
             found, plain = status.nodes[name], status.nodes[name].as_dict()
-            lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
+            lags = [seconds for _, seconds, _ in samples] or [0.0]
+            p50, p95 = np.quantile(lags, (0.50, 0.95), method="higher").tolist()
             nodes[name] = {
                 **{key: plain[key] for key in ("kind", "state", "place", "gtids")},
                 "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
                 "bytes_saved": found.saved,
                 "lag": {
                     "now": found.lag.seconds,
-                    "p50": _quantile(lags, 0.50),
-                    "p95": _quantile(lags, 0.95),
-                    "worst": lags[-1],
+                    "p50": p50,
+                    "p95": p95,
+                    "worst": max(lags),
                     "mean": statistics.fmean(lags),
                     "samples": len(samples),
                 },
@@ -315,14 +311,11 @@ class Testbed(AbstractContextManager["Testbed"]):
     def _sample(self, now: float) -> None:
         with contextlib.suppress(DumpfilterError, OSError):
             for name, counters in self._link_process.counters().items():
-                seen = self._passed[name]
-                seen.append((now, counters.down))
-                (first, before), (last, after) = seen[0], seen[-1]
-                self.links[name].throughput = (after - before) / (last - first) if last > first else 0.0
+                self.links[name].passed.append((now, counters.down))
         for name, samples in self._samples.items():
             with contextlib.suppress(DumpfilterError, OSError):
                 if lags := [channel.lag for channel in self.nodes[name].channels()]:
-                    samples.append((time.time(), *max(lags)))
+                    samples.append((time.time(), max(lags).seconds, max(lags).bytes))
                 if len(samples) > MOST_SAMPLES:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 
@@ -387,7 +380,3 @@ def _is_ours(node: TestbedNode) -> bool:
     if not node.feeds:
         return isinstance(node, StartedServer)
     return all(_is_ours(feed.origin) for feed in node.feeds)
-
-
-def _quantile(values: list[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)]

@@ -90,11 +90,13 @@ class Replay:
     def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
         self.index = directory / index
         self.error: Exception | None = None
-        self.is_done = False
+        self.is_done = not tables
         """Whether everything has been written."""
         self._tables = tables
         self._directory = directory
         self._ready, self._ended = threading.Event(), threading.Event()
+        if self.is_done:
+            self._ended.set()
         self._changed = threading.Condition()
         """The condition that a resumed or closed replay notifies."""
         self._is_closed = False
@@ -230,14 +232,14 @@ class Files(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._replay: Replay | None = None
+        # Files that are complete at once need nothing written.
+        self._replay = Replay([], self.directory, "")
 
     def release(self) -> None:
         """Write further transactions into the node's binlog files, after a pause or after a start with ``hold`` (see
         :func:`dumpfilter.testbed.starting.up`).
         """
-        if self._replay is not None:
-            self._replay.resume()
+        self._replay.resume()
 
     def _begin(self) -> None:
         if self._watched is not None:
@@ -262,24 +264,22 @@ class Files(TestbedNode):
         self._watched = WatchedSet(binlogs)
 
     def _end(self, *, in_order: bool) -> None:
-        if self._replay is not None:
-            self._replay.pause()
+        self._replay.pause()
 
     def close(self) -> None:
-        if self._replay is not None:
-            self._replay.close()
+        self._replay.close()
         self._state = "stopped"
 
     @property
     def is_done(self) -> bool:
         """Whether all transactions of the replayed or generated binlog set are in the node's binlog files."""
-        return self._replay is None or self._replay.is_done
+        return self._replay.is_done
 
     def wait_done(self, timeout: float) -> bool:
         """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
         Return False if that takes longer than ``timeout`` seconds.
         """
-        return self._replay is None or self._replay.wait_done(timeout)
+        return self._replay.wait_done(timeout)
 
     def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
         return [str(self.watched.source)]
@@ -288,7 +288,7 @@ class Files(TestbedNode):
         return Goal(self, end_of(self.watched.note()))
 
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
-        if self._replay is not None and self._replay.error is not None:
+        if self._replay.error is not None:
             problems.append(f"{self.name}: the replay has ended: {self._replay.error}")
         return end_of(self.watched.note()) if self._watched is not None else NOWHERE, ""
 

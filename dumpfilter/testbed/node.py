@@ -10,6 +10,7 @@ import contextlib
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
@@ -120,6 +121,9 @@ class Ground:
 
 # -- links
 
+_MOST_PASSED = 5
+"""The counts of a link's bytes from which its present rate follows. They span two seconds."""
+
 
 class _Changes(TypedDict, total=False):
     """The arguments of :meth:`TestbedLink.set`."""
@@ -142,8 +146,8 @@ class TestbedLink(OpenLink):
         self.target = link.target
         self.shape = link.shape
         """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`."""
-        self.throughput = 0.0
-        """The rate of bytes towards the target in the last seconds, bytes per second."""
+        self.passed: deque[tuple[float, int]] = deque(maxlen=_MOST_PASSED)
+        """The latest times at which the bytes towards the target were counted, and these bytes."""
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
@@ -151,6 +155,14 @@ class TestbedLink(OpenLink):
         """The scheduled outages, which are empty before :meth:`begin_outages`."""
         self.port = 0
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
+
+    @property
+    def throughput(self) -> float:
+        """The rate of bytes towards the target in the last seconds, bytes per second."""
+        (first, before), (last, after) = (
+            (self.passed[0], self.passed[-1]) if self.passed else ((0.0, 0), (0.0, 0))
+        )
+        return (after - before) / (last - first) if last > first else 0.0
 
     def open(self, host: str, port: int) -> None:
         """Open the link's proxy, which delays bytes and can cause faults. The proxy connects its clients to the source,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import random
 import shutil
 import subprocess
 import sys
@@ -208,25 +207,18 @@ def demonstrate(console: Console, program: Program, output: Path) -> None:
 
 def _write(source: TestbedNode) -> None:
     """Write rows on the source, most of them into tables that the replica's filter drops."""
-    chance = random.Random(1)
     with source.connect() as connection, connection.cursor() as cursor:
         for number in range(2 * _TRANSACTIONS):
-            cursor.execute("BEGIN")
-            if number % 5 == 0:
-                orders = [
-                    (chance.choice(_ITEMS), f"{chance.randrange(100, 20_000) / 100:.2f}")
-                    for _ in range(chance.randrange(1, 5))
-                ]
-                cursor.executemany("INSERT INTO shop.orders (item, price) VALUES (%s, %s)", orders)
-            elif number % 5 == 1:
-                cursor.execute("REPLACE INTO hr.emp VALUES (%s, %s, %s)", (number % 97, "Ann", 1000 + number))
-            else:
-                clicks = [
-                    (f"/shop/{chance.choice(_ITEMS)}?visit={chance.getrandbits(64):x}",)
-                    for _ in range(_CLICKS)
-                ]
-                cursor.executemany("INSERT INTO logs.clicks (page, at) VALUES (%s, NOW(6))", clicks)
-            cursor.execute("COMMIT")
+            item = _ITEMS[number % len(_ITEMS)]
+            match number % 5:
+                case 0:
+                    price = f"{number / 4:.2f}"
+                    cursor.execute("INSERT INTO shop.orders (item, price) VALUES (%s, %s)", (item, price))
+                case 1:
+                    cursor.execute("REPLACE INTO hr.emp VALUES (%s, 'Ann', %s)", (number % 97, 1000 + number))
+                case _:
+                    clicks = [f"/shop/{item}?visit={number:016x}"] * _CLICKS
+                    cursor.executemany("INSERT INTO logs.clicks (page, at) VALUES (%s, NOW(6))", clicks)
 
 
 def _print_rows(console: Console, replica: TestbedNode) -> None:

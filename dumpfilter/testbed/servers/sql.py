@@ -341,7 +341,24 @@ def channel_states(server: SqlServer) -> list[ChannelState]:
     The fields for the name of the source node, the lag, and the GTIDs that a channel has applied are not set, since the
     server does not show them. Raises NodeIsDown and SqlFailed.
     """
-    return list(map(_state, status_rows(server)))
+    return [
+        ChannelState(
+            channel=str(row.get("Channel_Name", row.get("Connection_name"))),
+            source="",
+            received=Place(row["Source_Log_File"], int(row["Read_Source_Log_Pos"])),
+            applied=Place(row["Relay_Source_Log_File"], int(row["Exec_Source_Log_Pos"])),
+            gtids="",
+            lag=NO_LAG,
+            io=str(row["Replica_IO_Running"]),
+            sql=str(row["Replica_SQL_Running"]),
+            errors=tuple(
+                f"error {number}: {row[f'Last_{thread}_Error']}"
+                for thread in ("IO", "SQL")
+                if (number := int(row[f"Last_{thread}_Errno"]))
+            ),
+        )
+        for row in status_rows(server)
+    ]
 
 
 def status_rows(server: SqlServer) -> list[dict[str, Any]]:
@@ -356,24 +373,6 @@ def status_rows(server: SqlServer) -> list[dict[str, Any]]:
 
 def _text(value: Any) -> Any:
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
-
-
-def _state(named: Mapping[str, Any]) -> ChannelState:
-    return ChannelState(
-        channel=str(named.get("Channel_Name", named.get("Connection_name"))),
-        source="",
-        received=Place(named["Source_Log_File"], int(named["Read_Source_Log_Pos"])),
-        applied=Place(named["Relay_Source_Log_File"], int(named["Exec_Source_Log_Pos"])),
-        gtids="",
-        lag=NO_LAG,
-        io=str(named["Replica_IO_Running"]),
-        sql=str(named["Replica_SQL_Running"]),
-        errors=tuple(
-            f"error {number}: {named[f'Last_{thread}_Error']}"
-            for thread in ("IO", "SQL")
-            if (number := int(named[f"Last_{thread}_Errno"]))
-        ),
-    )
 
 
 def wait_for_gtids(
