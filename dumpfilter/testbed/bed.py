@@ -23,11 +23,9 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.base.waiting import watching
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
-from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.law import References, check_law
 from dumpfilter.testbed.node import Feed, Ground, TestbedLink, TestbedNode
-from dumpfilter.testbed.own_nodes import Master, Slave
-from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
+from dumpfilter.testbed.nodes import Files, Master, RunningServerNode, Slave, StartedServer
 from dumpfilter.testbed.servers.sql import databases_of
 from dumpfilter.testbed.values import TestbedStatus, sum_known
 from dumpfilter.topology.links.client import LinkProcess

@@ -24,8 +24,7 @@ from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.testbed.errors import LawBroken, NodeIsDown, NotCaughtUp, SqlFailed
 from dumpfilter.testbed.node import Feed, Ground, TestbedNode
-from dumpfilter.testbed.own_nodes import Master, Slave
-from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.testbed.nodes import Master, Slave, SqlNode, StartedServer
 from dumpfilter.testbed.servers.server import REPLICATION, Server
 from dumpfilter.testbed.servers.sql import differences, equal_gtids, read_data, wait_for_gtids
 from dumpfilter.testbed.values import Place

@@ -24,7 +24,7 @@ from dumpfilter.testbed import (
     up,
 )
 from dumpfilter.testbed.directory import is_alive, start_time
-from dumpfilter.testbed.own_nodes import Slave
+from dumpfilter.testbed.nodes import Slave
 from dumpfilter.topology import link, make_topology, master, read, slave, workload
 from tests.slave.driven import wait_until
 

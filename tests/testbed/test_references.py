@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.testbed import law
 from dumpfilter.testbed.law import Filters, References, distinct
 from dumpfilter.testbed.node import Ground
-from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.nodes import StartedServer
 
 
 def test_what_a_replica_applies_during_the_comparison_is_no_difference(

@@ -14,7 +14,7 @@ from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.testbed.file_nodes import (
+from dumpfilter.testbed.nodes import (
     MICROSECONDS,
     Replay,
     Timetable,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.testbed import LawBroken, NotCaughtUp, up
-from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.nodes import StartedServer
 from dumpfilter.testbed.servers.sql import channel_states
 
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"

@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.errors import NodeIsDown
 from dumpfilter.testbed.node import Feed, Ground
-from dumpfilter.testbed.server_nodes import RunningServerNode
+from dumpfilter.testbed.nodes import RunningServerNode
 from dumpfilter.topology import Topology, make_topology, master, running, server
 
 URL = "mysql://repl@db1:3306/"

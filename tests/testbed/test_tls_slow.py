@@ -12,7 +12,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.tls import make_key_pair
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed import up
-from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.nodes import StartedServer
 from dumpfilter.testbed.servers.sql import status_rows
 from dumpfilter.topology import make_topology, master, parse_string, server, slave
 from tests.slave.driven import wait_until

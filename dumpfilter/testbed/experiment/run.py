@@ -60,8 +60,7 @@ from dumpfilter.testbed.experiment.definition import (
     topology_for,
 )
 from dumpfilter.testbed.node import Feed
-from dumpfilter.testbed.own_nodes import Master, Slave
-from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.nodes import Master, Slave, StartedServer
 from dumpfilter.testbed.values import NOWHERE, Place
 from dumpfilter.topology.links.shape import Happening, Outage
 

@@ -1,0 +1,951 @@
+"""The kinds of nodes: masters and slaves (processes of dumpfilter), real servers, and files.
+
+A recording (replayed binlogs) or a workload (generated binlogs) consists of files. A replayed set is written as a
+server writes its binlog. Transactions appear whole, each at the time at which it is due. The format description event
+says "in use" until the file is complete. The index file names a file once the file exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import numpy as np
+
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.binlog.events import OF_FILES
+from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.reader import iter_events
+from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
+from dumpfilter.console.auth import DEFAULT_USER
+from dumpfilter.filter.rules import FilterSemantics
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.receiver.login import find_credentials
+from dumpfilter.receiver.store import OpenFile
+from dumpfilter.receiver.url import parse_source_url
+from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
+from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed, TestbedError
+from dumpfilter.testbed.keeper import Child, Program
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.servers.server import (
+    ADDRESS,
+    REPLICATION,
+    Process,
+    Server,
+    end_process,
+    find_program,
+    free_port,
+    start_process,
+    write_secret,
+)
+from dumpfilter.testbed.servers.sql import (
+    DIALECTS,
+    Account,
+    RunningServer,
+    SourceAddress,
+    SqlServer,
+    channel_states,
+    databases_of,
+    identifier,
+    wait_for_gtids,
+)
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
+from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, Workload, semantics_of
+from dumpfilter.topology.notations import toml_value
+
+# -- masters and slaves
+
+STOP_TIMEOUT = 30.0
+_POLL = 0.005
+_LOG_SHOWN = 2000
+_LOOK_FOR_ERRORS = 1.0
+"""The interval at which the threads of a slave are checked for errors during a wait, seconds."""
+
+_CONNECT_RETRY = "0.5"
+"""The longest time between two attempts of a slave to connect, seconds, so that a link that heals is used soon."""
+
+
+class OwnNode(TestbedNode):
+    """A node of a topology that is a process of dumpfilter (a master or a slave). It has an SQL console."""
+
+    grpc_option: str
+    """The option that sets the port at which slaves read the node."""
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        self._child: Child | None = None
+        readers = ground.topology.readers(node.name)
+        self.accounts: list[dict[str, Any]] = [
+            {
+                "user": REPLICATION,
+                "server_ids": [ground.server_id(reader.name)],
+                "rules": [
+                    f"--{rule}" for one in reader.reads if one.source == self.name for rule in one.rules
+                ],
+            }
+            for reader in readers
+            if reader.kind == "server"
+        ]
+        """The accounts of the real replicas that read the node, without the password, as in its configuration file."""
+        self._serves_slaves = self.kind == "master" or any(reader.kind == "slave" for reader in readers)
+
+    @property
+    def server(self) -> SqlServer:
+        account = Account(DEFAULT_USER, self._ground.console_password)
+        return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
+
+    @property
+    def process(self) -> Process | None:
+        return self._child
+
+    def _known_port(self, purpose: str) -> int:
+        if purpose not in self._ports:
+            raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port")
+        return self._ports[purpose]
+
+    def address_for(self, reader: Kind) -> tuple[str, int]:
+        return ADDRESS, self._known_port("replica" if reader == "server" else "grpc")
+
+    @property
+    def account(self) -> Account:
+        return Account(REPLICATION, self._ground.replication_password)
+
+    def _arguments(self) -> list[str]:
+        """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
+        ``dumpfilter slave``.
+        """
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Start the node's process, a ``dumpfilter master`` or ``dumpfilter slave``. If another process took a chosen
+        port first, try other ports.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        ground, is_new = self._ground, not self._ports
+        options = {"sql": "--console-port"}
+        if self._serves_slaves:
+            options["grpc"] = self.grpc_option
+        if self.accounts:
+            options["replica"] = "--replica-port"
+        files = {purpose: self.directory / f"{purpose}-port" for purpose in options}
+
+        def launch(_: int) -> Child:
+            if is_new:
+                self._ports = {purpose: free_port() for purpose in options}
+            arguments = [
+                self.kind,
+                *self._arguments(),
+                f"--console-password-file={ground.console_password_file}",
+                *([f"--tls-cert={ground.certificate}", f"--tls-key={ground.key}"] if self.node.tls else []),
+                *self._config(),
+                *(option if option.startswith("-") else f"--{option}" for option in self.node.options),
+            ]
+            for purpose, option in options.items():
+                files[purpose].unlink(missing_ok=True)
+                arguments += [option, str(self._ports[purpose]), f"{option}-file", str(files[purpose])]
+            self._child = ground.start(Program(self.name, arguments, self.log))
+            return self._child
+
+        def failure(told: str, code: int | None) -> StartFailed:
+            how = "did not get ready" if code is None else f"ended with exit code {code}"
+            return StartFailed(f"{self.name}: the {self.kind} {how}:\n{told[-_LOG_SHOWN:]}")
+
+        start_process(
+            launch,
+            lambda: all(file.exists() for file in files.values()),
+            failure,
+            log=self.log,
+            deadline=time.monotonic() + ground.start_timeout,
+        )
+
+    def _config(self) -> list[str]:
+        """Write the configuration file with the accounts of real replicas (MySQL and MariaDB servers), and return the
+        option that names the file.
+
+        The result is empty if no real replica reads the node.
+        """
+        if not self.accounts:
+            return []
+        file = self.directory / "replicas.toml"
+        password = {"password": self._ground.replication_password}
+        write_secret(file, f"replica = {toml_value([one | password for one in self.accounts])}\n")
+        return ["--config", str(file)]
+
+    def _end(self, *, in_order: bool) -> None:
+        end_process(self._child, in_order=in_order, timeout=STOP_TIMEOUT)
+
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
+        return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
+
+    def applied_place(self, feed: Feed) -> Place:
+        """Return the position up to which a slave has applied, or a master has received, the binlog of one source. It
+        is a position in the files of the server that wrote this binlog.
+
+        ``feed`` is the source, with the channel that reads it.
+        """
+        raise NotImplementedError
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        next_look = time.monotonic() + _LOOK_FOR_ERRORS
+        while late := [
+            feed for feed in self.feeds if feed.origin is goal.origin and not self._has(feed, goal)
+        ]:
+            if not self.is_running:
+                raise NodeIsDown(
+                    f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(late[0])}"
+                )
+            now, has_failed = time.monotonic(), False
+            if now >= next_look and not self._is_paused:
+                next_look = now + _LOOK_FOR_ERRORS
+                threads = self._threads()
+                its = [threads[feed.channel] for feed in late if feed.channel in threads]
+                has_failed = any(one.sql == "No" and one.errors for one in its)
+            if has_failed or now > deadline:
+                raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in late))
+            time.sleep(_POLL)
+
+    def _has(self, feed: Feed, goal: Goal) -> bool:
+        return self.applied_place(feed) >= goal.place
+
+    def _threads(self) -> Mapping[str, ChannelState]:
+        """Return the states of the node's replication channels, with their threads, in a dictionary by the channels'
+        names. It is empty if the node's SQL console does not answer, and for a master.
+        """
+        problems: list[str] = []
+        told = {one.channel: one for one in self._told_channels(problems) if one.io}
+        return {} if problems else told
+
+    def _behind(self, feed: Feed, goal: Goal) -> str:
+        """Return a text for an error, which says how far a channel (of the source ``feed``) is from ``goal``, and
+        why.
+        """
+        told = f"has applied {self.applied_place(feed)} of {goal.origin.name}, and should have {goal.place}"
+        if self._is_paused:
+            return f"{self.name}: {PAUSED}: {told}"
+        its = self._threads().get(feed.channel)
+        return f"{self.name}: {told}{'' if its is None else f'; {its.threads}'}{feed.fault}"
+
+
+class Master(OwnNode):
+    """A node that is a process ``dumpfilter master``, which serves the binlog of its source to slaves and replicas."""
+
+    grpc_option = "--port"
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        self._store = WatchedSet(self.directory / "store")
+
+    def _arguments(self) -> list[str]:
+        (feed,) = self.feeds
+        return [
+            *feed.source.arguments_for_master(feed, self._store.source),
+            f"--state-dir={self.directory / 'state'}",
+        ]
+
+    @property
+    def store(self) -> WatchedSet:
+        """The binlog files that the master serves to slaves and replicas. The master has received them from a server,
+        or a recording or workload (a node without a server) writes them.
+        """
+        (feed,) = self.feeds
+        return feed.source.watched if feed.link is None else self._store
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        (feed,) = self.feeds
+        files = self.store.files()
+        place = end_of(files)
+        received = sum(size for _, size in files) if feed.link is not None else 0
+        lag = feed.source.watched.lag_of(place)
+        name = feed.source.name
+        return (ChannelState("", name, place, place, "", lag, bytes_received=received, bytes_dropped=0),)
+
+    def counted_for(self, server_id: int) -> dict[str, Any]:
+        with contextlib.suppress(DumpfilterError):
+            rows = self.execute(
+                "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slaves WHERE server_id = %s", (server_id,)
+            )
+            return {
+                "bytes_received": sum(sent for sent, _ in rows),
+                "bytes_dropped": sum(dropped for _, dropped in rows),
+            }
+        return {}
+
+    def applied_place(self, feed: Feed) -> Place:
+        return end_of(self.store.files())
+
+    def _behind(self, feed: Feed, goal: Goal) -> str:
+        return f"{super()._behind(feed, goal)}:\n{self.logs[-_LOG_SHOWN:]}"
+
+
+class Slave(OwnNode):
+    """A node that is a process ``dumpfilter slave``, which reads from masters or from other slaves. It keeps counts and
+    digests of the changes of each table, and no rows.
+    """
+
+    grpc_option = "--serve-port"
+    applies = True
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        for feed in self.feeds:
+            if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
+                raise NotRunnable(
+                    f"{self.name}: reads {feed.source.name}, which has several sources; a slave serves one "
+                    "channel at a port: let the reader read these sources itself"
+                )
+        if len(self.feeds) > 1 and self.accounts:
+            raise NotRunnable(
+                f"{self.name}: has several sources, and real replicas; let the replicas read the sources themselves"
+            )
+
+    def _arguments(self) -> list[str]:
+        masters = [(feed.channel, *feed.address) for feed in self.feeds]
+        rules = {feed.channel: feed.reading.rules for feed in self.feeds}
+        is_effective = (
+            semantics_of([rule for given in rules.values() for rule in given]) is FilterSemantics.EFFECTIVE
+        )
+        return [
+            *(f"--master={name and f'{name}='}{host}:{port}" for name, host, port in masters),
+            f"--server-id={self._ground.server_id(self.name)}",
+            f"--relay-dir={self.directory / 'relay'}",
+            f"--connect-retry={_CONNECT_RETRY}",
+            "--summary=none",
+            *(["--skip-replica-start"] if self._is_paused else []),
+            *([f"--source-ssl-ca={self._ground.certificate}"] if self.feeds[0].source.node.tls else []),
+            *DIALECTS["mysql"].rule_options(rules),
+            *(["--filter-semantics=effective"] if is_effective else []),
+        ]
+
+    def relay_directory(self, feed: Feed) -> Path:
+        """Return the directory of the relay logs and state files of one replication channel. ``feed`` is the channel's
+        source.
+        """
+        relay = self.directory / "relay"
+        return relay / CHANNELS / feed.channel if feed.channel else relay
+
+    def applied(self, feed: Feed) -> RelayLogInfo:
+        """Return the content of ``relay-log.info`` of one replication channel: the applied position, the executed
+        GTIDs, and the counts and hashes of the applied changes by table.
+
+        ``feed`` is the channel's source. The file is read even while the slave runs.
+        """
+        return RelayLogInfo.read(self.relay_directory(feed))
+
+    def applied_place(self, feed: Feed) -> Place:
+        info = self.applied(feed)
+        return Place(info.source_file, info.source_position)
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        return tuple(self._channel(feed) for feed in self.feeds)
+
+    def _channel(self, feed: Feed) -> ChannelState:
+        # The applier's place is read first. It would otherwise lie after the received place.
+        applied = self.applied(feed)
+        received = MasterInfo.read(self.relay_directory(feed))
+        counted = CountersInfo.read(self.relay_directory(feed))
+        place = Place(applied.source_file, applied.source_position)
+        return ChannelState(
+            channel=feed.channel,
+            source=feed.source.name,
+            received=Place(received.source_file, received.source_position),
+            applied=place,
+            gtids=applied.executed,
+            lag=feed.origin.watched.lag_of(place),
+            errors=tuple(error for error in (counted.last_io_error, counted.last_sql_error) if error),
+            bytes_received=counted.counts.get("bytes_received", 0),
+            bytes_dropped=counted.counts.get("bytes_dropped", 0),
+        )
+
+    def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
+        told: dict[str, dict[str, Any]] = {}
+        if self.is_running:
+            try:
+                for one in channel_states(self.server):
+                    told[one.channel] = {"io": one.io, "sql": one.sql, "errors": one.errors}
+                for name, received, dropped in self.execute(
+                    "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"
+                ):
+                    told[name] |= {"bytes_received": int(received), "bytes_dropped": int(dropped)}
+            except DumpfilterError as error:
+                problems.append(f"{self.name}: the console does not answer: {error}")
+        return tuple(
+            replace(one, **told.get(one.channel, {"io": "No", "sql": "No"})) for one in self.channels()
+        )
+
+
+# -- real servers
+
+_THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
+"""The users under which SHOW PROCESSLIST lists the server's own threads, and replicas that are just logging in."""
+
+_LAST_LOOK = 5.0
+"""The time limit for reading the positions of a server that is about to end, seconds."""
+
+
+class SqlNode(TestbedNode):
+    """A node of a topology that is a MySQL or MariaDB server, to which SQL statements can be sent."""
+
+    writes_binlog = True
+
+    def address_for(self, reader: Kind) -> tuple[str, int]:
+        return self.server.host, self.server.port
+
+    def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
+        host, port = feed.address
+        user = quote(self.account.user, safe="")
+        return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
+
+    def _query(self) -> str:
+        """Return the query part of the server's URL, which a master of dumpfilter gets on its command line to read the
+        server.
+
+        An example is ``?password-file=…``. It also has options of TLS. It is empty without options.
+        """
+        raise NotImplementedError
+
+    def goal(self) -> Goal:
+        if not self.is_running:
+            # Nobody writes, so that the end is in the files.
+            return Goal(self, end_of(self.watched.note()))
+        return Goal(self, self.server.binlog_end(), self.server.binlog_gtids())
+
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
+        if self.is_running:
+            try:
+                goal = self.goal()
+                # Transactions that a replica's filter drops are not in the replica's binlog.
+                return goal.place, self.server.applied_gtids() if self.feeds else goal.gtids
+            except TestbedError as error:
+                problems.append(str(error))
+        return NOWHERE, ""
+
+
+class StartedServer(SqlNode):
+    """A node that is a MySQL or MariaDB server started for the topology. With sources it is a real replica."""
+
+    applies = True
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        for feed in self.feeds:
+            if feed.origin.node.workload and not node.init:
+                raise NotRunnable(
+                    f"{self.name}: a real replica cannot apply the generated workload of {feed.source.name}, whose "
+                    "tables it does not have; let the topology begin with a server, or make the tables with init"
+                )
+        self._last = {
+            feed.channel: ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
+            for feed in self.feeds
+        }
+        """The state of the channels when it was last read, by name."""
+        self._looking = threading.Lock()
+        tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
+        origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
+        # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
+        domain = [f"--gtid-domain-id={origins.index(self.name)}"] if self.name in origins[1:] else []
+        # A replica does not write the statements to its binlog.
+        self._init = (DIALECTS[node.family].without_binlog, *node.init) if feeds else node.init
+        self._server = Server(
+            find_program(node.family, node.program, node.root or ""),
+            self.directory,
+            name=self.name,
+            server_id=ground.server_id(self.name),
+            options=(*tls, *domain, *node.options),
+            rules={feed.channel: feed.reading.rules for feed in self.feeds},
+            init=self._init,
+            log=self.log,
+            spawn=lambda command, environment: ground.start(
+                Program(self.name, command, self.log, environment, is_executed=True)
+            ),
+        )
+
+    @property
+    def server(self) -> Server:
+        return self._server
+
+    @property
+    def process(self) -> Process | None:
+        return self.server.process
+
+    @property
+    def account(self) -> Account:
+        return self.server.replication
+
+    def _query(self) -> str:
+        options = {"password-file": str(self.server.replication_password_file)}
+        if self.node.tls:
+            options |= {"tls": "verify-identity", "ca": str(self._ground.certificate)}
+        return f"?{urlencode(options)}"
+
+    def _begin(self) -> None:
+        self.server.start(self._ground.start_timeout, replicates=not self._is_paused)
+        if self._watched is None:
+            for feed in self.feeds:
+                self._follow(feed)
+            index = Path(self.server.value("@@GLOBAL.log_bin_index"))
+            self._watched = WatchedSet(index if index.is_absolute() else self.server.data / index)
+            self._ports = {"sql": self.port}
+
+    def _follow(self, feed: Feed) -> None:
+        node, account = feed.source.node, feed.source.account
+        address = SourceAddress(
+            *feed.address,
+            account.user,
+            account.password,
+            tls=node.is_own and self.node.family == "mysql",
+            ca=self._ground.certificate if node.tls else None,
+        )
+        place = None
+        if not self.node.gtid:
+            files = feed.origin.watched.files()
+            place = Place(files[0][0].name if files else "", 4)
+        self.server.set_source(address, feed.channel, place=place)
+        self.server.control("START", [feed.channel])
+
+    def _end(self, *, in_order: bool) -> None:
+        (self.server.stop if in_order else self.server.kill)()
+
+    def _end_if_running(self, *, in_order: bool) -> None:
+        with self._lock:
+            if self.is_running:
+                self._note_channels()
+            super()._end_if_running(in_order=in_order)
+
+    def _note_channels(self) -> None:
+        """Store the positions of the replication channels before the server ends, for statuses after its end. They
+        cannot be read from the server's files afterwards.
+        """
+
+        def look() -> None:
+            with contextlib.suppress(DumpfilterError, OSError):
+                self.channels()
+
+        # A server that does not answer has earlier places.
+        looking = threading.Thread(target=look, name=f"last look at {self.name}", daemon=True)
+        looking.start()
+        looking.join(_LAST_LOOK)
+
+    def channels(self) -> tuple[ChannelState, ...]:
+        """Return the state of each replication channel of the server.
+
+        If the server does not answer, the channels have their last known positions. Each lag is then the distance from
+        such a position to the present end of the binlog in which the channel's events were first written.
+        """
+        # The result of an earlier call must not replace that of a later one as the last known positions.
+        with self._looking:
+            now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
+            if self.feeds and self.is_running:
+                with contextlib.suppress(TestbedError):
+                    gtids = self.server.applied_gtids()
+                    for told in channel_states(self.server):
+                        if told.channel in now:
+                            now[told.channel] = replace(told, source=now[told.channel].source, gtids=gtids)
+            found = {}
+            for feed in self.feeds:
+                # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
+                with contextlib.suppress(NodeIsDown):
+                    found[feed.channel] = self._with_lag(feed, now[feed.channel])
+            self._last |= found
+            return tuple(found.values())
+
+    def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
+        """Return the state ``channel`` of a replication channel, completed by the lag and the applied position in the
+        binlog of the origin (the node that wrote it).
+
+        ``feed`` is the source that the channel reads. The position that the replica itself reports may lie before
+        transactions that have been applied.
+        """
+        watched, last = feed.origin.watched, self._last[feed.channel]
+        found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))
+        place = channel.applied if found is None else found
+        lag = watched.lag_of(place)
+        if found is None and lag != NO_LAG and self._has_all(feed, channel.gtids):
+            lag = NO_LAG
+        return replace(channel, applied=place, lag=lag)
+
+    def _has_all(self, feed: Feed, gtids: str) -> bool:
+        with contextlib.suppress(DumpfilterError):
+            expected = feed.origin.goal().gtids
+            return bool(expected) and parse_gtid_set(expected).issubset(parse_gtid_set(gtids))
+        return False
+
+    def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
+        server_id = self._ground.server_id(self.name)
+        sources = {feed.channel: feed.source for feed in self.feeds}
+        return tuple(replace(one, **sources[one.channel].counted_for(server_id)) for one in self.channels())
+
+    def wait_for(self, goal: Goal, deadline: float) -> None:
+        try:
+            wait_for_gtids(
+                self.server,
+                goal.gtids or goal.origin.all_gtids(),
+                max(deadline - time.monotonic(), 0.0),
+                held=lambda: PAUSED if self._is_paused else "",
+            )
+        except NotCaughtUp as error:
+            raise NotCaughtUp(f"{error}{''.join(feed.fault for feed in self.feeds)}") from None
+
+    def hold_behind(self, seconds: float) -> None:
+        """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
+        replication (``SOURCE_DELAY``). 0 ends the delay.
+        """
+        self._check_running()
+        for feed in self.feeds:
+            applies = not self._is_paused
+            self.server.sql(*self.server.dialect.delayed(feed.channel, round(seconds), applies=applies))
+        self._held_behind = seconds
+
+    def end_connections(self) -> None:
+        """Close the connections of all clients of the server. Their locks and open transactions could block the SQL
+        thread or a DROP DATABASE.
+
+        The server's replication threads and the connections that read its binlog stay.
+        """
+        ours = (*_THREADS_OF_THE_SERVER, self.server.replication.user)
+        for row in self.server.rows("SHOW PROCESSLIST"):
+            if row["User"] not in ours and not str(row["Command"]).startswith("Binlog Dump"):
+                # The client may have ended in the meantime, as the one that asked for this list.
+                with contextlib.suppress(TestbedError):
+                    self.server.sql(f"KILL {row['Id']}")
+
+    def drop_databases(self) -> None:
+        """Drop all databases but the system databases, such as ``mysql`` and ``sys``."""
+        for name in databases_of(self.server):
+            # A filter asks for the current database. So replicas that have the database drop it, too.
+            self.server.sql("SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE {identifier(name)}", database=name)
+
+    def run_init(self) -> None:
+        """Run again the SQL statements that the topology defines for a new server (``init``). On a replica they are not
+        written to the binlog.
+        """
+        self.server.sql(*self._init)
+
+
+class RunningServerNode(SqlNode):
+    """A node that is a server which runs already, outside the topology. Its binlog is read, and nothing is changed in
+    it.
+    """
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        self._url = node.connect or ""
+        self._address = parse_source_url(self._url)
+        found = find_credentials(self._address)
+        self._account = Account(found.user, found.password)
+        self._server: SqlServer | None = None
+        for reader in ground.topology.readers(self.name):
+            if self._watched is None and reader.kind != "server":
+                # The server's own files may be on another machine. A master has received the same binlog.
+                self._watched = WatchedSet(ground.directory / reader.name / "store")
+
+    @property
+    def server(self) -> SqlServer:
+        """The client for SQL statements to the server. Raises NodeIsDown before the start of the topology."""
+        if self._server is None:
+            raise NodeIsDown(f"{self.name}: the server has not been asked yet")
+        return self._server
+
+    @property
+    def account(self) -> Account:
+        return self._account
+
+    def _query(self) -> str:
+        query = self._url.partition("?")[2]
+        return query and f"?{query}"
+
+    def _begin(self) -> None:
+        self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
+        self._ports = {"sql": self.port}
+
+    def _end(self, *, in_order: bool) -> None:
+        """Do nothing. The server does not belong to the topology, and continues to run."""
+
+    def _end_if_running(self, *, in_order: bool) -> None:
+        raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")
+
+
+# -- files
+
+MICROSECONDS = 1_000_000
+_BITS = 8
+_READ = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Timetable:
+    """The transactions of one binlog file: the byte offset at which each ends, and the time at which it is due."""
+
+    file: Path
+    head: int
+    """The byte offset of the first transaction. The bytes before it are written when the file is created."""
+    end: Ints
+    """The byte offset at which each transaction ends. The last one includes the events at the end of the file."""
+    due: Ints
+    """The time from the start of the replay until the transaction is due, microseconds."""
+
+
+def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None) -> list[Timetable]:
+    """Return the timetable of each file of the binlog set ``source`` for a replay: the time at which each transaction
+    is due.
+
+    With ``rate`` the set grows by that many bits per second. Otherwise a recording is replayed at ``speed`` times its
+    original pace, given by the commit times in MySQL's GTID events. Other binlogs have only the seconds in the events'
+    headers. The transactions of one second are then spread evenly over the second.
+    """
+    # The kernels of the traffic are loaded for sets that grow alone.
+    from dumpfilter.spark_jobs.engines import run_here
+    from dumpfilter.spark_jobs.simulation import read_traffic
+
+    paths = [source.path(name) for name in source.names]
+    traffic = read_traffic(paths, (), run_here)
+    if rate is None:
+        due = ((traffic.time - traffic.time[:1]) / speed).astype(np.int64)
+    else:
+        before = np.cumsum([0, *(source.size(name) for name in source.names)])
+        due = (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
+    found = []
+    for number, path in enumerate(paths):
+        here = np.flatnonzero(traffic.file == number)
+        size, end = source.size(path.name), traffic.end[here]
+        end[-1:] = size
+        found.append(Timetable(path, _head(path) if end.size else size, end, due[here]))
+    return found
+
+
+def _head(path: Path) -> int:
+    """Return the byte offset of the first transaction in the binlog file ``path``, which must have transactions."""
+    with path.open("rb") as file:
+        events = iter_events(file, file=path.name, verify=False)
+        return next(event.offset for event in events if event.type not in OF_FILES)
+
+
+class Replay:
+    """A thread that writes a binlog set into a directory, each transaction when it is due.
+
+    The set consists of the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and
+    restart the clock by which transactions are due.
+    """
+
+    def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
+        self.index = directory / index
+        self.error: Exception | None = None
+        self.is_done = not tables
+        """Whether everything has been written."""
+        self._tables = tables
+        self._directory = directory
+        self._ready, self._ended = threading.Event(), threading.Event()
+        if self.is_done:
+            self._ended.set()
+        self._changed = threading.Condition()
+        """The condition that a resumed or closed replay notifies."""
+        self._is_closed = False
+        self._paused_at: float | None = None
+        self._began = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
+
+    def start(self, *, is_paused: bool = False) -> None:
+        """Start the thread that replays a binlog set: it writes the set's files, each transaction when it is due. The
+        first file and the index exist when the method returns.
+
+        With ``is_paused`` the first transaction is written only after :meth:`resume`. Raises the error that ended the
+        replay.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._began = time.monotonic()
+        self._paused_at = self._began if is_paused else None
+        self._thread.start()
+        self._ready.wait()
+        if self.error is not None:
+            raise self.error
+
+    def wait_done(self, timeout: float) -> bool:
+        """Wait until all transactions of the replayed binlog set are written, and return True. Return False if that
+        takes longer than ``timeout`` seconds, and if the replay was closed before.
+
+        Raises the error that ended the replay.
+        """
+        self._ended.wait(timeout)
+        if self.error is not None:
+            raise self.error
+        return self.is_done
+
+    def pause(self) -> None:
+        """Pause the replay of a binlog set: write no further transaction until :meth:`resume`. The call does not wait
+        for a transaction that is being written.
+
+        The times of the later transactions move by the length of the pause.
+        """
+        with self._changed:
+            if self._paused_at is None:
+                self._paused_at = time.monotonic()
+
+    def resume(self) -> None:
+        """End a :meth:`pause` of the replay of a binlog set, so that further transactions are written. Without a pause
+        nothing changes.
+        """
+        with self._changed:
+            if self._paused_at is not None:
+                self._began += time.monotonic() - self._paused_at
+                self._paused_at = None
+                self._changed.notify()
+
+    def close(self) -> None:
+        """End the thread that writes the binlog set. Transactions that it has not written yet are never written."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.is_done = all(map(self._write, self._tables))
+        except Exception as error:
+            # A thread that ended without an error would count as done.
+            self.error = error
+        self._ended.set()
+        self._ready.set()
+
+    def _write(self, table: Timetable) -> bool:
+        """Write one file of the binlog set, each transaction when it is due. ``table`` has the file's transactions and
+        the times at which they are due.
+
+        Return False if the replay was closed meanwhile, otherwise True.
+        """
+        is_first = table is self._tables[0]
+        # A server makes its next file when it has something to write, at the latest.
+        if table.due.size and not is_first and not self._wait_until(int(table.due[0])):
+            return False
+        with BinlogFile(table.file) as source:
+            head = source.read(0, source.first_event)
+            made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
+            try:
+                _copy(source, made, len(head), table.head)
+                with open(self.index, "a") as index:
+                    index.write(f"./{source.name}\n")
+                self._ready.set()
+                at, number = table.head, 0
+                while number < table.end.size:
+                    if not self._wait_until(int(table.due[number])):
+                        return False
+                    ready = max(int(np.searchsorted(table.due, self._clock(), side="right")), number + 1)
+                    end = int(table.end[ready - 1])
+                    _copy(source, made, at, end)
+                    at, number = end, ready
+                made.clear_in_use()
+            finally:
+                made.close()
+        return True
+
+    def _clock(self) -> int:
+        """Return the time since the start of the replay, without pauses, microseconds."""
+        with self._changed:
+            now = time.monotonic() if self._paused_at is None else self._paused_at
+            return int((now - self._began) * MICROSECONDS)
+
+    def _wait_until(self, due: int) -> bool:
+        """Wait until the replay's clock, which stands still during a pause, reaches ``due`` microseconds. Return False
+        if the replay was closed meanwhile, otherwise True.
+        """
+        with self._changed:
+            while not self._is_closed and (left := due - self._clock()) > 0:
+                self._changed.wait(left / MICROSECONDS if self._paused_at is None else None)
+            return not self._is_closed
+
+
+def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
+    while start < end:
+        data = source.read(start, min(end - start, _READ))
+        made.append(memoryview(data))
+        start += len(data)
+
+
+class Files(TestbedNode):
+    """A node of a topology that is a set of binlog files without a server: a replayed recording, or a generated
+    workload.
+
+    The files are written over time, as by a server, or are complete at once.
+    """
+
+    writes_binlog = True
+
+    def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
+        super().__init__(ground, node, feeds)
+        # Files that are complete at once need nothing written.
+        self._replay = Replay([], self.directory, "")
+
+    def release(self) -> None:
+        """Write further transactions into the node's binlog files, after a pause or after a start with ``hold`` (see
+        :func:`dumpfilter.testbed.starting.up`).
+        """
+        self._replay.resume()
+
+    def _begin(self) -> None:
+        if self._watched is not None:
+            self.release()
+            return
+        node, load, holds = self.node, self.node.workload, self._ground.holds_files
+        rate, speed = (load.rate, None) if load else (None, node.speed)
+        is_whole = rate is None and speed is None and not holds
+        if load:
+            binlogs = generated_set(load, self.directory / ("binlog" if is_whole else "generated")).index
+        else:
+            assert node.binlogs is not None
+            binlogs = node.binlogs.absolute()
+        # A missing file shall be an error of this node.
+        source = BinlogSet.open(binlogs)
+        if not is_whole:
+            tables = timetables(source, speed=math.inf if speed is None else speed, rate=rate)
+            index = source.index.name if source.index is not None else "binlog.index"
+            self._replay = Replay(tables, self.directory / "binlog", index)
+            self._replay.start(is_paused=holds)
+            binlogs = self._replay.index
+        self._watched = WatchedSet(binlogs)
+
+    def _end(self, *, in_order: bool) -> None:
+        self._replay.pause()
+
+    def close(self) -> None:
+        self._replay.close()
+        self._state = "stopped"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all transactions of the replayed or generated binlog set are in the node's binlog files."""
+        return self._replay.is_done
+
+    def wait_done(self, timeout: float) -> bool:
+        """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
+        Return False if that takes longer than ``timeout`` seconds.
+        """
+        return self._replay.wait_done(timeout)
+
+    def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
+        return [str(self.watched.source)]
+
+    def goal(self) -> Goal:
+        return Goal(self, end_of(self.watched.note()))
+
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
+        if self._replay.error is not None:
+            problems.append(f"{self.name}: the replay has ended: {self._replay.error}")
+        return end_of(self.watched.note()) if self._watched is not None else NOWHERE, ""
+
+
+def generated_set(model: Workload, directory: Path) -> GeneratedSet:
+    """Write a generated binlog set (a workload) into ``directory``, and return its description.
+
+    ``model`` has the size, the server family, the seed and the rate. The commit times are approximately those at which
+    a replay would write the transactions, so that a simulation of the files has the same times.
+    """
+    span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
+    return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)
