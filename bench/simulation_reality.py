@@ -10,8 +10,7 @@ from statistics import median
 from bench._common import Options, Report
 from dumpfilter.simulation.results import LinkFigures, Method, Run
 from dumpfilter.testbed.errors import ServerMissing
-from dumpfilter.testbed.experiment.definition import load_experiment
-from dumpfilter.testbed.experiment.run import run_experiment
+from dumpfilter.testbed.experiment import load_experiment, run_experiment
 
 LAG_TOLERANCE = 0.10
 LEAST_LAG_TOLERANCE = 20_000

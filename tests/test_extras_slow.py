@@ -20,7 +20,7 @@ main()
 IMPORTS = """
 import sys
 import dumpfilter.harness.plugin, dumpfilter.testbed.bed, dumpfilter.master.process, dumpfilter.slave.process
-import dumpfilter.testbed.experiment.run
+import dumpfilter.testbed.experiment
 print([name for name in ("pyarrow", "pandas", "pyspark") if name in sys.modules])
 """
 

@@ -311,8 +311,7 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
 
     from dumpfilter.analyse.report.output import check_output
     from dumpfilter.simulation.output import show_results
-    from dumpfilter.testbed.experiment.definition import load_experiment
-    from dumpfilter.testbed.experiment.run import run_experiment
+    from dumpfilter.testbed.experiment import load_experiment, run_experiment
 
     read = load_experiment(given.experiment)
     check_output(given.output, overwrite=given.overwrite)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.commands.topology import topology_app
-from dumpfilter.testbed.experiment.definition import load_experiment
+from dumpfilter.testbed.experiment import load_experiment
 from dumpfilter.topology import Topology, parse_string, parse_toml_topology
 from tests.docs.tutorial import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
-from dumpfilter.testbed.experiment.definition import Change, Phase, load_experiment
+from dumpfilter.testbed.experiment import Change, Phase, load_experiment
 from dumpfilter.topology import topology_from
 
 TOPOLOGY = """

@@ -11,7 +11,7 @@ from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed.binlogs import WatchedSet
-from dumpfilter.testbed.experiment.run import read_log
+from dumpfilter.testbed.experiment import read_log
 from dumpfilter.testbed.values import Place
 
 

@@ -6,8 +6,7 @@ from typing import Any, cast
 from unittest.mock import MagicMock, call
 
 from dumpfilter.testbed import Testbed
-from dumpfilter.testbed.experiment.definition import Change, Phase
-from dumpfilter.testbed.experiment.run import run_phase
+from dumpfilter.testbed.experiment import Change, Phase, run_phase
 from dumpfilter.topology.links.shape import LinkShape
 
 

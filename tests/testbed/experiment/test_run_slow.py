@@ -9,8 +9,7 @@ import pytest
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.simulation.results import Method, Results, Variant
-from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
-from dumpfilter.testbed.experiment.run import run_experiment
+from dumpfilter.testbed.experiment import Experiment, Load, Phase, run_experiment
 from dumpfilter.topology import master, server, slave
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, Workload

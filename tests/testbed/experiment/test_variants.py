@@ -6,7 +6,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
-from dumpfilter.testbed.experiment.definition import (
+from dumpfilter.testbed.experiment import (
     KEEP_RELAY_LOGS,
     SHORT_RETRY,
     links_for,
