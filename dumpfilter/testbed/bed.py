@@ -313,7 +313,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         for name, samples in self._samples.items():
             with contextlib.suppress(DumpfilterError, OSError):
                 if lags := [channel.lag for channel in self.nodes[name].channels()]:
-                    samples.append((time.time(), max(lags).seconds, max(lags).bytes))
+                    samples.append((time.time(), *max(lags)))
                 if len(samples) > MOST_SAMPLES:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 

@@ -189,7 +189,7 @@ def shared_keeper() -> Keeper:
 
 _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
-"""The module of the command line. The package's layers do not allow an import statement for it here."""
+"""The package, and the module of the command line. Its layers do not allow an import statement for ``cli`` here."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -302,17 +302,6 @@ def _set_name(name: str) -> None:
     Path("/proc/self/comm").write_text(name)
 
 
-def _import_dumpfilter() -> None:
-    """Import the modules of masters and slaves, with their compiled functions, so that no forked child needs to import
-    them.
-    """
-    import dumpfilter.edge
-    import dumpfilter.master.process
-    import dumpfilter.slave.process  # noqa: F401
-
-    importlib.import_module(f"{_COMMAND}.cli")
-
-
 def main() -> None:
     """Run the keeper process, which starts a topology's processes, until its caller has ended. The command line has the
     descriptor of the socket to the caller.
@@ -324,7 +313,9 @@ def main() -> None:
         gc.disable()
         # Compiling can take a minute.
         on_compilation(lambda: keeper.tell(COMPILES))
-        _import_dumpfilter()
+        # A forked child need not import the modules of masters and slaves.
+        for name in ("edge", "master.process", "slave.process", "cli"):
+            importlib.import_module(f"{_COMMAND}.{name}")
         on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from dumpfilter.topology.model import Kind
@@ -47,8 +47,7 @@ NOWHERE = Place("", 0)
 """The position of a node that has received nothing."""
 
 
-@dataclass(frozen=True, order=True)
-class Lag:
+class Lag(NamedTuple):
     """The distance of a replicating node behind the binlogs of the nodes that wrote its data, in seconds and in
     bytes.
     """
@@ -113,7 +112,7 @@ class _Status:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return asdict(self)
+        return asdict(self, dict_factory=_plain)
 
 
 @dataclass(frozen=True)
@@ -207,3 +206,7 @@ def sum_known(numbers: Iterable[int | None]) -> int | None:
     """
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
+
+
+def _plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value._asdict() if isinstance(value, Lag) else value for name, value in fields}

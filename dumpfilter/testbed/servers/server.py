@@ -516,10 +516,7 @@ class Server(SqlServer):
             if self.port == 0 or (attempt and is_new):
                 self.port = free_port()
             environment = {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())}
-            try:
-                self.process = self._spawn([*self._command(), *options], environment)
-            except OSError as error:
-                raise StartFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
+            self.process = self._spawn([*self._command(), *options], environment)
             return self.process
 
         def is_ready() -> bool:
