@@ -75,7 +75,7 @@ class GrowingSet:
     def __init__(self, directory: Path, *, history: int = 1 << 20) -> None:
         self.made = generate(directory, history)
         self.marks: list[Mark] = []
-        self._others = workload.Transactions(schema_names(20), 50, 16, _FORM, seed=2)
+        self._others = workload.Transactions(schema_names(20), 50, _FORM, seed=2)
         self._file = open(self.made.files[-1], "r+b")  # noqa: SIM115 - closed by close()
         self._file.seek(0, os.SEEK_END)
         self.rotate()

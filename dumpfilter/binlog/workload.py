@@ -92,6 +92,8 @@ _FIRST_VALUES = struct.Struct("<QI4s")
 
 _FOREIGN, _TRIGGERED, _BULK = 1 / 20, 1 / 50, 2 / 1000
 """The fractions of statements that change another schema, change a second table, or have several rows events."""
+_MOST_STATEMENTS = 16
+"""The largest number of statements in a transaction."""
 _INSERTS, _UPDATES, _DELETES = 0.55, 0.35, 0.1
 _LARGE = 8100
 """The size of the rows events of a large statement, bytes."""
@@ -181,21 +183,17 @@ class Transactions:
     Parameters:
         schemas: the names of the schemas.
         tables: the number of tables in each schema.
-        statements: the largest number of statements in a transaction.
         form: the server family that the events are of, and whether they have checksums.
         seed: a number from which all random choices follow.
     """
 
-    def __init__(
-        self, schemas: list[str], tables: int, statements: int, form: EventFormat, *, seed: int
-    ) -> None:
+    def __init__(self, schemas: list[str], tables: int, form: EventFormat, *, seed: int) -> None:
         self._random = random.Random(seed)
         self._draw = random.Random(seed)
         self._pool: list[Transaction] = []
         self._pooled = 0
         """The size of the transactions in the pool, bytes."""
         self._form = form
-        self._statements = statements
         self._names = schemas
         self._schema_weights, self._table_weights = _zipf(len(schemas)), _zipf(tables)
         kinds = [_KINDS[k % len(_KINDS)] for k in range(len(schemas) * tables)]
@@ -231,7 +229,7 @@ class Transactions:
         """Return a new random transaction."""
         draw = self._random
         statements = 1
-        while statements < self._statements and draw.random() < 3 / 4:
+        while statements < _MOST_STATEMENTS and draw.random() < 3 / 4:
             statements += 1
         home = self._schema()
         changes: list[bytes] = []
@@ -499,7 +497,6 @@ def generate(
     checksum: bool = True,
     schemas: int = 20,
     tables: int = 50,
-    statements: int = 16,
     file_size: int = 256 << 20,
     base: str = "bin",
     seed: int = 1,
@@ -513,7 +510,6 @@ def generate(
             2), and ``mariadb`` is MariaDB 10.11 (Gtid, Annotate_rows, rows events of version 1).
         checksum: whether events have checksums, as with ``binlog_checksum=CRC32``.
         schemas, tables: the number of schemas, and the number of tables in each schema (at least 2).
-        statements: the most statements of one transaction.
         file_size: the size after which the next transaction begins a new file (``max_binlog_size``), bytes.
         base: the files' name without number.
         seed: a number from which all random choices follow. Two calls with equal arguments write equal files.
@@ -522,7 +518,7 @@ def generate(
     directory.mkdir(parents=True, exist_ok=True)
     names, form = schema_names(schemas), EventFormat(style == "mariadb", checksum)
     made = GeneratedSet(directory / f"{base}.index")
-    transactions = Transactions(names, tables, statements, form, seed=seed)
+    transactions = Transactions(names, tables, form, seed=seed)
     chance = np.random.default_rng(seed)
     now = (START if span is None else span.start) * _SECOND
     done = 0.0
