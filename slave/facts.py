@@ -340,9 +340,7 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     together have applied. A server shows this set for every channel.
     """
     info, channel, relay, master = view.info, view.channel, view.applied, view.received
-    until, until_file, until_position = (
-        ("None", "", 0) if channel.sql.until is None else channel.sql.until.shown
-    )
+    until = ("None", "", 0) if channel.sql.until is None else channel.sql.until.shown
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     values: dict[str, Any] = {
         "Replica_IO_State": channel.io.state if view.io.running else "",
@@ -362,9 +360,7 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         "Last_Error": view.sql.text,
         "Exec_Source_Log_Pos": relay.source_position or (info.log_pos if info.log_file else 0),
         "Relay_Log_Space": view.lag.bytes,
-        "Until_Condition": until,
-        "Until_Log_File": until_file,
-        "Until_Log_Pos": until_position,
+        **dict(zip(("Until_Condition", "Until_Log_File", "Until_Log_Pos"), until, strict=True)),
         "Source_SSL_Allowed": "Yes" if info.ssl else "No",
         "Source_SSL_CA_File": info.ssl_ca,
         "Source_SSL_Cert": info.ssl_cert,

@@ -96,18 +96,15 @@ MOST_SECONDS = 600.0
 _MILLISECONDS = 1000
 
 
-_COLUMNS: dict[str, Sequence[Column]] = {
-    **{
-        table: [Column(name.upper(), _TYPES[kind]) for name, kind in of.items()]
-        for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
-    },
-    **columns.INFORMATION_SCHEMA,
-}
+_COLUMNS = {
+    table: tuple(Column(name.upper(), _TYPES[kind]) for name, kind in of.items())
+    for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
+} | columns.INFORMATION_SCHEMA
 """The columns of each table, by the table's name in lower case.
 
 The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
 """
-_COLUMNS["collations"] = [*_COLUMNS["collations"], Column("PAD_ATTRIBUTE")]
+_COLUMNS["collations"] += (Column("PAD_ATTRIBUTE"),)
 
 
 _NO_COLUMN = Column("")
@@ -318,16 +315,11 @@ class Session:
             "found_rows": 0,
             "last_insert_id": 0,
         }
-        return Environment(
-            find_table=self.find_table,
-            database=self.database,
-            variables=variables,
-            user_variables=self.user_variables,
-            functions={
-                **{name: lambda value=value: value for name, value in values.items()},
-                **self.executor.functions,
-            },
-        )
+        functions: dict[str, Callable[..., Any]] = {
+            name: lambda value=value: value for name, value in values.items()
+        }
+        functions |= self.executor.functions
+        return Environment(self.find_table, self.database, variables, self.user_variables, functions)
 
     def find_table(self, schema: str, name: str) -> Result:
         """Return the columns and rows of a table that SELECT can read.
