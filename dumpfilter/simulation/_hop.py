@@ -202,17 +202,14 @@ def _walk(arrived, sizes, room, dropped, hop, downs, departed, received, is_calm
         if j >= n:
             break
         ready = max(arrived[j], opened)
-        if departed[room[j]] > ready:
-            # The link is busy until then and longer.
-            made ^= (made ^ departed[room[j]]) & k
-        else:
-            made ^= (made ^ ready) & k
-            if dropped.empty[j] and new and ready == arrived[j]:
-                reports = dropped.empty[j]
-                told += reports * dropped.size
-                end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
-            # A transaction that joins a message was ready before the message began to leave.
-            end = max(end, ready)
+        free = departed[room[j]]
+        made ^= (made ^ max(ready, free)) & k
+        if dropped.empty[j] and new and free <= ready == arrived[j]:
+            reports = dropped.empty[j]
+            told += reports * dropped.size
+            end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
+        # A transaction that joins a message was ready before the message began to leave.
+        end = max(end, ready)
         if not is_calm and new:
             # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
             while down < len(downs) and end >= downs[down, _D_START]:

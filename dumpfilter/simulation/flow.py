@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 import functools
 import heapq
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -334,7 +335,7 @@ class Router:
             shape = replace(
                 shape, rate=rate, delay=shape.delay if setting.delay is None else setting.delay / 1e6
             )
-        has_messages = form not in (Form.PACKETS, Form.STAND_INS)
+        has_messages = form is Form.EVENTS
         most = (leg.chunk_size or LARGEST) if has_messages else 0
         idle = ((_nanoseconds(start), _nanoseconds(end)) for start, end in leg.idle)
         return Hop(
@@ -387,11 +388,11 @@ def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
     """
     merged: list[Outage] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):
-        last = merged[-1] if merged else None
-        if last is None or (last.end is not None and last.end < outage.start):
+        until = _end(merged[-1]) if merged else -math.inf
+        if until < outage.start:
             merged.append(outage)
-        elif last.end is not None and (outage.end is None or outage.end > last.end):
-            merged[-1] = replace(outage, start=last.start)
+        elif _end(outage) > until:
+            merged[-1] = replace(outage, start=merged[-1].start)
     for outage in merged:
         start = _nanoseconds(outage.start)
         if outage.end is None:
@@ -399,6 +400,10 @@ def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
         else:
             restart = retries.restart(outage.start, outage.end, shape, outage.connected)
             yield Down(start, _nanoseconds(outage.end), _nanoseconds(restart))
+
+
+def _end(outage: Outage) -> float:
+    return math.inf if outage.end is None else outage.end
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -661,7 +666,8 @@ class Schedule:
         """
         *way, hop = hops
         # Links that differ in other properties, such as the rate, are sent the same.
-        departing = self._departing(tuple(way), hop.tick, hop.form, hop.filter, hop.ahead, hop.idle)
+        of = Hop(tick=hop.tick, form=hop.form, filter=hop.filter, ahead=hop.ahead, idle=hop.idle)
+        departing = self._departing(tuple(way), of)
         if hop.message:
             hop = hop._replace(message_overhead=self.overhead)
         return departing, cross(
@@ -687,34 +693,25 @@ class Schedule:
         reached: Ints = np.maximum.accumulate(at)
         return reached
 
-    def _make_departing(
-        self,
-        way: tuple[Hop, ...],
-        tick: int,
-        form: Form,
-        number: int | None,
-        ahead: int,
-        idle: tuple[Down, ...],
-    ) -> Departing:
-        """Return the transactions that cross a link in the encoding ``form``, with the times at which the sender has
-        them.
+    def _make_departing(self, way: tuple[Hop, ...], hop: Hop) -> Departing:
+        """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
-        ``way`` has the links from the binlog's writer to the link's sender. After the sender found transactions, it
-        does not look for new ones for ``tick`` nanoseconds. ``number`` is the index of the link's filter in the plan
-        (None: no filter). ``ahead`` is the capacity of the connection's send buffers, bytes (0: no limit). ``idle`` has
-        the intervals in which the sender had no reader.
+        ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
+        matter: ``tick``, ``form``, ``filter``, ``ahead`` and ``idle``.
         """
-        together = seen = self._seen(way, tick)
-        for down in idle:
+        together = seen = self._seen(way, hop.tick)
+        for down in hop.idle:
             together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
-        found = content(self.traffic, form, number, together)
+        found = content(self.traffic, hop.form, hop.filter, together)
         sent = found.transaction
         dropped = None
-        if form is Form.EVENTS and number is not None:
-            polls = self._polls(way, tick) if tick else None
+        if hop.form is Form.EVENTS and hop.filter is not None:
+            polls = self._polls(way, hop.tick) if hop.tick else None
             dropped = dropped_before(sent, polls, self.overhead + EMPTY_BYTES)
         ready = self.reached(way)[sent]
-        return Departing(found, self.committed[sent], ready, seen[sent], room_of(found.bytes, ahead), dropped)
+        return Departing(
+            found, self.committed[sent], ready, seen[sent], room_of(found.bytes, hop.ahead), dropped
+        )
 
     def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
         """Return the time at which a sender finds each transaction in its binlog, nanoseconds.

@@ -11,6 +11,7 @@ import bisect
 import functools
 import gc
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -242,20 +243,15 @@ class _Simulation:
         """
 
         @functools.cache
-        def worst_with(value: int) -> int | None:
+        def worst_with(value: int) -> float:
             (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
             arrived = at_node(group, self._flows(group))
-            if arrived.missing:
-                return None
-            return int((arrived.received + group.delay - arrived.committed).max(initial=0))
-
-        def is_good(value: int) -> bool:
-            worst = worst_with(value)
-            return worst is not None and worst <= self.options.limit
+            lags = arrived.received + group.delay - arrived.committed
+            return math.inf if arrived.missing else int(lags.max(initial=0))
 
         values = _RATES if search.what == "rate" else _DELAYS
-        number = bisect.bisect_left(values, True, key=is_good)
-        return (values[number], worst_with(values[number])) if number < len(values) else (None, None)
+        number = bisect.bisect_left(values, True, key=lambda value: worst_with(value) <= self.options.limit)
+        return (values[number], int(worst_with(values[number]))) if number < len(values) else (None, None)
 
     def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
         found: dict[tuple[tuple[Route, ...], int], list[PlannedNode]] = {}
