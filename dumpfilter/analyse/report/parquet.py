@@ -17,7 +17,7 @@ from dumpfilter.base.options.docstrings import attribute_texts
 
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TEXTS = pa.list_(pa.string())
-TIME = pa.timestamp("s", tz="UTC")
+TIME = pa.timestamp("us", tz="UTC")
 """The Arrow type of a point in time. Readers of Parquet show it as date and time in UTC."""
 
 UnixTime = Annotated[int, TIME]
@@ -61,7 +61,9 @@ class ParquetTable(NamedTuple):
 
         A number in a column of the type :data:`TIME` must be Unix seconds.
         """
-        made = pa.Table.from_pylist(list(rows), self.schema)
+        in_seconds = pa.timestamp("s", tz="UTC")
+        given = [one.with_type(in_seconds) if one.type == TIME else one for one in self.schema]
+        made = pa.Table.from_pylist(list(rows), pa.schema(given)).cast(self.schema)
         if self.order:
             made = made.sort_by([(name, "ascending") for name in self.order])
         return made.replace_schema_metadata({"row": self.row})
