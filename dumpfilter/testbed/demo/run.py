@@ -217,7 +217,7 @@ def _write(source: TestbedNode) -> None:
                 case 1:
                     cursor.execute("REPLACE INTO hr.emp VALUES (%s, 'Ann', %s)", (number % 97, 1000 + number))
                 case _:
-                    clicks = [f"/shop/{item}?visit={number:016x}"] * _CLICKS
+                    clicks = [(f"/shop/{item}?visit={number:016x}",)] * _CLICKS
                     cursor.executemany("INSERT INTO logs.clicks (page, at) VALUES (%s, NOW(6))", clicks)
 
 
