@@ -48,7 +48,7 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s, Int64s2, UInt64s, UInt64s2
 from dumpfilter.base.compiler.kernels import inlined, inner
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.native import load_u32, prefetch
+from dumpfilter.binlog.native import array_at, prefetch
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
 
 FILTERS = 64
@@ -119,7 +119,7 @@ F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESU
 """
 
 W_SEND, W_UNDECIDED, W_HIT = range(3)
-"""The columns of the 64-bit words of a subject (a table or statement), with one bit for each filter. The bit says
+"""The rows of the 64-bit words of a subject (a table or statement), with one bit for each filter. The bit says
 whether the filter sends the subject's events, is undecided about them, or counts a rule use for them.
 """
 SUBJECT_WORDS = 3
@@ -261,7 +261,7 @@ class Weighed(NamedTuple):
 
     subject: UInt64s2
     """For each subject (table or statement), the filters (one bit each) that send it, are undecided about it, and count
-    a rule use, uint64 of shape (n, SUBJECT_WORDS). :data:`W_SEND` describes the columns.
+    a rule use, uint64 of shape (SUBJECT_WORDS, n). :data:`W_SEND` describes the rows.
     """
     transaction: UInt64s2
     """For each transaction (column), the filters (one bit each) that send all of it, a part, and so on, uint64 of shape
@@ -463,25 +463,21 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subjects(words, filters, n_filters, first, stop):
-    """Fill the rows ``first`` up to, but without, ``stop`` of ``words``, each with three 64-bit words about a table or
-    statement. Bit j of the words says whether filter j sends its events (W_SEND), is undecided about them
+    """Fill the columns ``first`` up to, but without, ``stop`` of ``words``, each with three 64-bit words about a table
+    or statement. Bit j of the words says whether filter j sends its events (W_SEND), is undecided about them
     (W_UNDECIDED), or counts a rule use for them (W_HIT).
 
     The bits come from the filters' flags, whose memory addresses are in the first ``n_filters`` rows of ``filters``.
     """
-    for subject in range(first, stop):
-        send = _NONE
-        undecided = _NONE
-        hit = _NONE
-        for j in range(n_filters):
-            flags = load_u32(np.uintp(filters[j, F_FLAGS]) + np.uintp(4) * np.uintp(subject))
-            bit = np.uint64(j)
-            send |= np.uint64(flags & _SEND != 0) << bit
-            undecided |= np.uint64(flags & _UNDECIDED != 0) << bit
-            hit |= np.uint64(flags & _HIT != 0) << bit
-        words[subject, W_SEND] = send
-        words[subject, W_UNDECIDED] = undecided
-        words[subject, W_HIT] = hit
+    words[:, first:stop] = _NONE
+    for j in range(n_filters):
+        flags = array_at(np.uintp(filters[j, F_FLAGS]), stop)
+        # With unsigned indexes the compiler makes vector instructions of this loop.
+        for subject in range(np.uintp(first), np.uintp(stop)):
+            bits = flags[subject]
+            words[W_SEND, subject] |= np.uint64(bits & _SEND != 0) << np.uint64(j)
+            words[W_UNDECIDED, subject] |= np.uint64(bits & _UNDECIDED != 0) << np.uint64(j)
+            words[W_HIT, subject] |= np.uint64(bits & _HIT != 0) << np.uint64(j)
 
 
 @inlined
@@ -491,7 +487,7 @@ def _word(w, subject):
 
     A negative ``subject`` means rows without a table map. ``w`` (:class:`Weighed`) has the words.
     """
-    return w.subject[np.uintp(subject), W_SEND] if subject >= 0 else w.call[UNMAPPED_SENT]
+    return w.subject[W_SEND, np.uintp(subject)] if subject >= 0 else w.call[UNMAPPED_SENT]
 
 
 @inlined
@@ -575,12 +571,12 @@ def _weigh_transactions(c, low, w, live, off):
             for k in range(c.txn_set[t], c.txn_set[t + 1] + (subject >= 0)):
                 # An unsigned index needs no check for a negative one.
                 member = np.uintp(subject if subject >= 0 else c.set_subject[k])
-                sent = w.subject[member, W_SEND]
+                sent = w.subject[W_SEND, member]
                 every &= sent
                 some |= sent
-                undecided |= w.subject[member, W_UNDECIDED]
-                used |= w.subject[member, W_HIT]
-                hits |= w.subject[member, W_HIT] & ~sent
+                undecided |= w.subject[W_UNDECIDED, member]
+                used |= w.subject[W_HIT, member]
+                hits |= w.subject[W_HIT, member] & ~sent
             whole |= every & ~undecided
             candidates = some & ~whole
             hits = (hits | (used & some)) & ~whole

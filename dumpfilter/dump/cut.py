@@ -584,7 +584,7 @@ def cut(c, f, j, k, g, w, done):
     """
     shift = np.uint64(j)
     state = done.filters[j]
-    flags = array_at(np.uintp(f[A.F_FLAGS]), w.subject.shape[0])
+    flags = array_at(np.uintp(f[A.F_FLAGS]), w.subject.shape[1])
     rules = f[A.F_HITS]
     chunk_size = f[A.F_CHUNK_SIZE]
     n = c.txn_subject.size

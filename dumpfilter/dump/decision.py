@@ -190,7 +190,7 @@ class _Scratch(threading.local):
         self.flags = []
         lists = A.ROOTS + A.MOST_LISTS * events
         self.weighed = A.Weighed(
-            subject=np.zeros((subjects, A.SUBJECT_WORDS), np.uint64),
+            subject=np.zeros((A.SUBJECT_WORDS, subjects), np.uint64),
             transaction=np.zeros((A.TRANSACTION_WORDS, events), np.uint64),
             candidate=np.zeros(events, np.int64),
             busy=np.zeros(events, np.int64),
