@@ -88,7 +88,6 @@ _NATIVE = frozenset(
     {
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
         *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "REPLACE", "ROW"),
-        *("LTRIM", "RTRIM", "TRIM"),
     }
 )
 """The functions that SQLite computes as MySQL does, and the word before each row of VALUES."""
