@@ -212,6 +212,7 @@ def test_meaning(text: str, expected: list[Any]) -> None:
         ("CAST(12 AS CHAR)", "12"),
         ("DATE('nonsense')", None),
         ("TRIM('  bar   ')", "bar"),
+        ("TRIM(1e3)", "1000"),
     ],
 )
 def test_functions_as_the_manual_has_them(text: str, expected: Any) -> None:
