@@ -346,6 +346,7 @@ class _VerdictFlags(TableFlags):
     def __init__(self, rules: ReplicationFilter) -> None:
         super().__init__(rules, Subjects())
         self._flags[:3] = (FILTER_BINLOG_SEND_F, 0, FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
+        self._known = 3
 
     @functools.cached_property
     def is_on(self) -> bool:

@@ -119,7 +119,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         is_for_grpc = suits_grpc(leaf)
     except (ValueError, UnsupportedAlgorithm):
         raise of_certificate(NO_CERTIFICATE) from None
-    now, begin, end = datetime.now(UTC), leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    now, begin, end = _now(), leaf.not_valid_before_utc, leaf.not_valid_after_utc
     if end < now:
         cure = f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made"
         raise of_certificate(f"expired on {end:{_TIME}}", cure)
@@ -150,6 +150,10 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), end)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def suits_grpc(certificate: x509.Certificate) -> bool:
@@ -189,7 +193,7 @@ def make_key_pair(host: str) -> KeyPair:
     extension OpenSSL 1.1 would treat it as self-signed only if it might sign certificates.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.now(UTC)
+    now = _now()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dumpfilter")])
     certificate = (
         x509.CertificateBuilder()
