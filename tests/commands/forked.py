@@ -83,13 +83,13 @@ def _serve(address: str) -> None:
         while True:
             connection, _ = listener.accept()
             request, streams, *_ = socket.recv_fds(connection, _LONGEST_REQUEST, 3)
-            child = os.fork()
-            if not child:
+            if not os.fork():
                 break
-            connection.sendall(f"{child}\n".encode())
             connection.close()
             for stream in streams:
                 os.close(stream)
+    # The child tells its number and its exit code, so that they arrive in this order.
+    connection.sendall(f"{os.getpid()}\n".encode())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
