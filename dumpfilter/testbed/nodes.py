@@ -853,13 +853,16 @@ class Replay:
             return int((now - self._began) * MICROSECONDS)
 
     def _wait_until(self, due: int) -> bool:
-        """Wait until the replay's clock, which stands still during a pause, reaches ``due`` microseconds. Return False
-        if the replay was closed meanwhile, otherwise True.
+        """Wait until no pause holds the replay and its clock, which stands still during a pause, has reached ``due``
+        microseconds. Return False if the replay was closed meanwhile, otherwise True.
         """
         with self._changed:
-            while not self._is_closed and (left := due - self._clock()) > 0:
-                self._changed.wait(left / MICROSECONDS if self._paused_at is None else None)
-            return not self._is_closed
+            while not self._is_closed:
+                left = math.inf if self._paused_at is not None else (due - self._clock()) / MICROSECONDS
+                if left <= 0:
+                    return True
+                self._changed.wait(None if left == math.inf else left)
+            return False
 
 
 def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
@@ -154,6 +155,22 @@ def _settled(made: BinlogSet, name: str) -> int:
         time.sleep(0.05)
         if made.size(name) == size:
             return size
+
+
+def test_a_held_replay_writes_no_transaction_that_is_due_at_once(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 17).index)
+    (table,) = timetables(source, speed=math.inf)
+    assert not table.due.any()
+    replay = Replay([table], tmp_path / "made", "bin.index")
+    replay.start(is_paused=True)
+    while not (replay._changed._waiters or replay.is_done):  # type: ignore[attr-defined]
+        time.sleep(0)
+    made = BinlogSet.open(replay.index)
+    assert made.size(made.names[0]) == table.head
+    replay.resume()
+    assert replay.wait_done(WAIT)
+    replay.close()
+    assert content(made.path(made.names[0])) == content(source.path(source.names[0]))
 
 
 def test_a_closed_replay_leaves_the_rest_unwritten(tmp_path: Path) -> None:
