@@ -37,7 +37,6 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 MARKS = re.compile(rb"MARK(\d{8})")
 """A mark, the text in the row of each marked transaction, with the number of the mark."""
 
-_FORM = workload.EventFormat()
 _BIGINT, _VARCHAR = 8, 15
 _PADDING = b"x" * 88
 """The end of a marked row, which makes a marked transaction about as large as a small one of the generated binlog."""
@@ -75,7 +74,7 @@ class GrowingSet:
     def __init__(self, directory: Path, *, history: int = 1 << 20) -> None:
         self.made = generate(directory, history)
         self.marks: list[Mark] = []
-        self._others = workload.Transactions(schema_names(20), 50, _FORM, seed=2)
+        self._others = workload.Transactions(schema_names(20), 50, "mysql", seed=2)
         self._file = open(self.made.files[-1], "r+b")  # noqa: SIM115 - closed by close()
         self._file.seek(0, os.SEEK_END)
         self.rotate()
@@ -95,12 +94,12 @@ class GrowingSet:
         now = time.monotonic()
         (file, position), last = self.end, self.made.transactions
         block = [self._others.new() for _ in range(others)]
-        at = position + sum(len(one.events) for one in block)
+        at = position + sum(one.size for one in block)
         mark = Mark(len(self.marks), schema, table, file, at)
         self.marks.append(mark)
         block.append(_marked_transaction(mark))
         times = np.full(len(block), START * 1_000_000, np.int64)
-        self._append(workload.written(block, position, last + 1, last + 1 - self._before, times, _FORM))
+        self._append(workload.written(block, position, last + 1, last + 1 - self._before, times, "mysql"))
         self.made.transactions += len(block)
         return now
 
@@ -108,9 +107,9 @@ class GrowingSet:
         """End the last file with a Rotate event, and begin the next file, in the order in which a server does it."""
         made = self.made
         path = made.files[-1].with_name(f"bin.{len(made.files) + 1:06}")
-        rotate = _FORM.event(EventType.ROTATE, encode_rotate(Rotate(path.name, 4)), now=START)
+        rotate = workload.generated_event(EventType.ROTATE, encode_rotate(Rotate(path.name, 4)), now=START)
         self._append(rebase(rotate, self._file.tell(), checksum=True))
-        head = bytearray(file_head(path.name, START, made.transactions, _FORM))
+        head = bytearray(file_head(path.name, START, made.transactions, "mysql"))
         head[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
         path.write_bytes(head)
         self.close()
@@ -142,10 +141,10 @@ def _marked_transaction(mark: Mark) -> workload.Transaction:
     head = table_id.to_bytes(6, "little") + struct.pack("<HH", STMT_END_F, 2) + b"\x02\x03\x00"
     rows = head + struct.pack("<QB", mark.number, len(text)) + text
     changes = [
-        _FORM.event(EventType.TABLE_MAP, encode_table_map(table)),
-        _FORM.event(EventType.WRITE_ROWS, rows),
+        workload.generated_event(EventType.TABLE_MAP, encode_table_map(table)),
+        workload.generated_event(EventType.WRITE_ROWS, rows),
     ]
-    return workload.transaction(changes, mark.schema, _FORM)
+    return workload.transaction(changes, mark.schema, "mysql")
 
 
 @contextmanager

@@ -30,7 +30,7 @@ import random
 import struct
 import uuid as uuids
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -38,12 +38,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.arrays import Int64s
 from dumpfilter.base.files import writing
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
     HEADER_LENGTH,
     LOG_EVENT_IGNORABLE_F,
     LOG_EVENT_SUPPRESS_USE_F,
@@ -67,22 +68,14 @@ UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
 SERVER_ID = 1
 
 
-class EventFormat(NamedTuple):
-    """The format of the events in a generated binlog set: whether MariaDB or MySQL writes such events, and whether each
-    event ends in a CRC32.
+def generated_event(kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
+    """Return the bytes of an event of a generated binlog set. The end position in its header is 0, a placeholder for
+    :func:`rebase`.
+
+    ``kind`` is the event's type, ``body`` its bytes between header and checksum, ``flags`` the header's flags, and
+    ``now`` the Unix time, seconds.
     """
-
-    is_mariadb: bool = False
-    checksum: bool = True
-
-    def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
-        """Return the bytes of an event in this format. The end position in its header is 0, a placeholder for
-        :func:`rebase`.
-
-        ``kind`` is the event's type, ``body`` its bytes between header and checksum, ``flags`` the header's flags, and
-        ``now`` the Unix time, seconds.
-        """
-        return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=self.checksum)
+    return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags)
 
 
 _NUMERIC = (T.LONGLONG, T.LONG, T.TINY, T.DOUBLE, T.NEWDECIMAL)
@@ -102,14 +95,17 @@ _SMALLEST, _MEDIAN, _LARGEST, _SPREAD = 60, 250, 8192, 0.9
 deviation of the logarithm.
 """
 
+_WORDS = ("lorem", "ipsum", "dolor", "sit", "amet", "42", "2026", "ok")
+_FIRST_TABLE_ID = 100
+_QUERY_HEAD = struct.Struct("<IIBHH")
+_THREAD = 8
+"""The thread id of the session that runs all transactions."""
 _BEGIN_STATUS = bytes.fromhex("0000000000010000000000000000060373746404ff00ff00ff0012ff00")
 _MYSQL_GTID = struct.Struct("<B16sQBQQ7s")
 _MARIADB_GTID = struct.Struct("<QIB6x")
-_SERVER_VERSION = 90704
-_GNO_AT = HEADER_LENGTH + 17
-"""The offset of the transaction number (gno) in MySQL's GTID event, bytes. MariaDB's seq_no follows the header."""
-_SEQUENCE_AT = _GNO_AT + 9
-"""The offset of last_committed in MySQL's GTID event, bytes. sequence_number and the commit time follow."""
+_TIMESTAMP_LENGTH = 4
+"""The length of the timestamp, with which each event begins, bytes."""
+_SERVER_VERSION = (90704).to_bytes(4, "little")
 
 
 @dataclass(frozen=True)
@@ -163,15 +159,16 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Transaction:
-    """An encoded transaction of a generated binlog set. Its GTID, times, Xid, end_log_pos and checksums are
-    placeholders, which :func:`written` fills in.
+    """A transaction of a generated binlog set, for :func:`written`. The end_log_pos and checksums of its events are
+    placeholders.
     """
 
-    events: bytes
-    offsets: Int64s
-    """The offset of each event in ``events``, bytes."""
-    schemas: Counter[int]
-    """The size of the events of each schema, bytes, by the schema's number.
+    events: Sequence[bytes]
+    """The events between the GTID event and the Xid event, without their timestamps."""
+    size: int
+    """The size of the whole transaction, bytes."""
+    schemas: Counter[str]
+    """The size of the events of each schema, bytes, by the schema's name.
 
     The GTID event, BEGIN and Xid count with the transaction's first schema.
     """
@@ -183,29 +180,24 @@ class Transactions:
     Parameters:
         schemas: the names of the schemas.
         tables: the number of tables in each schema.
-        form: the server family that the events are of, and whether they have checksums.
+        style: the server family that the events are of.
         seed: a number from which all random choices follow.
     """
 
-    def __init__(self, schemas: list[str], tables: int, form: EventFormat, *, seed: int) -> None:
+    def __init__(self, schemas: list[str], tables: int, style: Family, *, seed: int) -> None:
         self._random = random.Random(seed)
         self._draw = random.Random(seed)
         self._pool: list[Transaction] = []
         self._pooled = 0
         """The size of the transactions in the pool, bytes."""
-        self._form = form
+        self._style = style
         self._names = schemas
         self._schema_weights, self._table_weights = _zipf(len(schemas)), _zipf(tables)
         kinds = [_KINDS[k % len(_KINDS)] for k in range(len(schemas) * tables)]
         self._random.shuffle(kinds)
-        self._tables = [
-            [self._table(schema, t, s * tables + t, kinds[s * tables + t]) for t in range(tables)]
-            for s, schema in enumerate(schemas)
-        ]
-        words = self._random.choices(
-            ["lorem", "ipsum", "dolor", "sit", "amet", "42", "2026", "ok"], k=1 << 14
-        )
-        self._text = " ".join(words).encode()
+        numbered = enumerate(kinds, _FIRST_TABLE_ID)
+        self._tables = [[self._table(each, k, *next(numbered)) for k in range(tables)] for each in schemas]
+        self._text = " ".join(self._random.choices(_WORDS, k=1 << 14)).encode()
         self._rows = itertools.count(1)
 
     def take(self, size: int) -> list[Transaction]:
@@ -218,11 +210,11 @@ class Transactions:
         while size > 0:
             if self._pooled < _BLOCK:
                 self._pool.append(self.new())
-                self._pooled += len(self._pool[-1].events)
+                self._pooled += self._pool[-1].size
                 taken.append(self._pool[-1])
             else:
                 taken += self._draw.choices(self._pool)
-            size -= len(taken[-1].events)
+            size -= taken[-1].size
         return taken
 
     def new(self) -> Transaction:
@@ -233,29 +225,29 @@ class Transactions:
             statements += 1
         home = self._schema()
         changes: list[bytes] = []
-        schemas: Counter[int] = Counter()
+        schemas: Counter[str] = Counter()
         for _ in range(statements):
             schema = self._schema() if draw.random() < _FOREIGN else home
             events = list(self._statement(schema))
-            schemas[schema] += sum(map(len, events))
+            schemas[self._names[schema]] += sum(map(len, events))
             changes += events
-        made = transaction(changes, self._names[home], self._form)
-        schemas[home] += len(made.events) - schemas.total()
+        made = transaction(changes, self._names[home], self._style)
         made.schemas.update(schemas)
+        made.schemas[self._names[home]] += made.size - schemas.total()
         return made
 
     def _schema(self) -> int:
         return self._random.choices(range(len(self._names)), cum_weights=self._schema_weights)[0]
 
-    def _table(self, schema: str, number: int, serial: int, kind: _Kind) -> _Table:
+    def _table(self, schema: str, number: int, table_id: int, kind: _Kind) -> _Table:
         types = _FIRST_COLUMNS + kind.types
         nullable = ((1 << len(types)) - 2).to_bytes(kind.bitmap, "little")
         # MySQL's optional metadata of a table has the field SIGNEDNESS, with a zero bit for each signed numeric column.
         numeric = (sum(t in _NUMERIC for t in types) + 7) // 8
-        optional = b"" if self._form.is_mariadb else bytes([1, numeric]) + bytes(numeric)
+        optional = b"" if self._style == "mariadb" else bytes([1, numeric]) + bytes(numeric)
         metadata = b"\x00" + kind.metadata
-        table = TableMap(100 + serial, 1, schema, f"table_{number:03}", types, metadata, nullable, optional)
-        return _Table(table.table_id, kind, self._form.event(EventType.TABLE_MAP, encode_table_map(table)))
+        table = TableMap(table_id, 1, schema, f"table_{number:03}", types, metadata, nullable, optional)
+        return _Table(table_id, kind, generated_event(EventType.TABLE_MAP, encode_table_map(table)))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
         """Yield the events of one random statement that changes tables of the schema with the index ``schema``.
@@ -272,8 +264,8 @@ class Transactions:
             (EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS),
             (_INSERTS, _UPDATES, _DELETES),
         )[0]
-        if self._form.is_mariadb:
-            yield self._form.event(EventType.ANNOTATE_ROWS, self._words(draw.randrange(40, 200)))
+        if self._style == "mariadb":
+            yield generated_event(EventType.ANNOTATE_ROWS, self._words(draw.randrange(40, 200)))
         yield table.map_event
         if triggered is not None:
             yield triggered.map_event
@@ -296,7 +288,7 @@ class Transactions:
         kind = table.kind
         columns, images = len(_FIRST_COLUMNS) + len(kind.types), 2 if change == EventType.UPDATE_ROWS else 1
         head = table.number.to_bytes(6, "little") + int(ends).to_bytes(2, "little")
-        if self._form.is_mariadb:
+        if self._style == "mariadb":
             # MariaDB writes version 1 of the rows events, and MySQL version 2.
             change += EventType.WRITE_ROWS_V1 - EventType.WRITE_ROWS
         else:
@@ -309,7 +301,7 @@ class Transactions:
         if kind.variable:
             length = min(max((room // (rows * images) - fixed) // kind.variable, 0), kind.longest)
         # In a row's null bitmap, MariaDB sets the bits after the last column, and MySQL clears them.
-        nulls = (0xFF << columns) & ((1 << 8 * kind.bitmap) - 1) if self._form.is_mariadb else 0
+        nulls = (0xFF << columns) & ((1 << 8 * kind.bitmap) - 1) if self._style == "mariadb" else 0
         start, end = nulls.to_bytes(kind.bitmap, "little"), kind.fixed
         at = self._random.getrandbits(32).to_bytes(4, "big")
         pieces = [head]
@@ -320,89 +312,67 @@ class Transactions:
                 pieces.extend(
                     length.to_bytes(kind.prefix, "little") + self._words(length) for _ in range(kind.variable)
                 )
-        return self._form.event(change, b"".join(pieces))
+        return generated_event(change, b"".join(pieces))
 
     def _words(self, length: int) -> bytes:
         at = self._random.randrange(len(self._text) - length)
         return self._text[at : at + length]
 
 
-def transaction(changes: list[bytes], schema: str, form: EventFormat) -> Transaction:
-    """Return one encoded transaction of a generated binlog set, with placeholders for GTID, times and checksums.
+def transaction(changes: Sequence[bytes], schema: str, style: Family) -> Transaction:
+    """Return a transaction of a generated binlog set.
 
-    ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``form`` tells the
-    server family, and whether events have checksums.
+    ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``style`` is the
+    server family.
     """
-    events = [*changes, form.event(EventType.XID, bytes(8))]
-    if form.is_mariadb:
-        gtid = form.event(
-            EventType.MARIADB_GTID,
-            _MARIADB_GTID.pack(0, 0, FL_TRANSACTIONAL | FL_ALLOW_PARALLEL),
-            LOG_EVENT_SUPPRESS_USE_F,
+    events = [event[_TIMESTAMP_LENGTH:] for event in changes]
+    if style == "mysql":
+        begin = _QUERY_HEAD.pack(_THREAD, 0, len(schema), 0, len(_BEGIN_STATUS)) + _BEGIN_STATUS
+        begin = generated_event(
+            EventType.QUERY, begin + schema.encode() + b"\0BEGIN", LOG_EVENT_SUPPRESS_USE_F
         )
-    else:
-        events.insert(0, form.event(EventType.QUERY, _begin(schema), LOG_EVENT_SUPPRESS_USE_F))
-        body = _MYSQL_GTID.pack(0, UUID.bytes, 0, 2, 0, 0, bytes(7))
-        version = _SERVER_VERSION.to_bytes(4, "little")
-        size = len(form.event(EventType.GTID, body + version)) + sum(map(len, events))
-        # The transaction length counts its own bytes.
-        size += len(packed_integer(size + 4))
-        gtid = form.event(EventType.GTID, body + packed_integer(size) + version)
-    events.insert(0, gtid)
-    sizes = np.array([len(event) for event in events], np.int64)
-    return Transaction(b"".join(events), np.cumsum(sizes) - sizes, Counter())
+        events.insert(0, begin[_TIMESTAMP_LENGTH:])
+    return Transaction(events, len(_encoded(style, events, 1, 1, 0)), Counter())
 
 
 def written(
-    transactions: list[Transaction],
-    position: int,
-    first_gno: int,
-    first_sequence: int,
-    times: Int64s,
-    form: EventFormat,
+    transactions: Sequence[Transaction], position: int, gno: int, sequence: int, times: Int64s, style: Family
 ) -> bytearray:
     """Return the bytes of consecutive generated transactions, for a file in which they begin at byte offset
     ``position``.
 
-    The transactions get the GTID numbers (gno or seq_no) from ``first_gno`` on. In MySQL they also get the logical
-    timestamps ``sequence_number`` from ``first_sequence`` on. ``times`` are the commit times, microseconds of Unix
+    The transactions get the GTID numbers (gno or seq_no) from ``gno`` on. In MySQL they also get the logical
+    timestamps ``sequence_number`` from ``sequence`` on. ``times`` are the commit times, microseconds of Unix
     time.
     """
-    events = bytearray().join(one.events for one in transactions)
-    data = np.frombuffer(events, np.uint8)
-    sizes = np.array([len(one.events) for one in transactions], np.int64)
-    counts = np.array([one.offsets.size for one in transactions], np.int64)
-    begin = np.cumsum(sizes) - sizes
-    offsets = np.concatenate([one.offsets for one in transactions]) + np.repeat(begin, counts)
-    _put(data, offsets, np.repeat(times // 1_000_000, counts), 4)
-    gno = np.arange(first_gno, first_gno + sizes.size)
-    if form.is_mariadb:
-        _put(data, begin + HEADER_LENGTH, gno, 8)
+    numbers = zip(transactions, itertools.count(gno), itertools.count(sequence), times.tolist())
+    encoded = (_encoded(style, one.events, *each) for one, *each in numbers)
+    return rebase(b"".join(encoded), position, checksum=True)
+
+
+def _encoded(style: Family, events: Sequence[bytes], gno: int, sequence: int, time: int) -> bytes:
+    """Return the bytes of a transaction with a GTID number and a commit time (microseconds of Unix time). In MySQL the
+    transaction has the logical timestamp ``sequence``, too. ``events`` are those of :attr:`Transaction.events`.
+    """
+    xid = generated_event(EventType.XID, (gno + 1000).to_bytes(8, "little"))
+    if style == "mariadb":
+        body = _MARIADB_GTID.pack(gno, 0, FL_TRANSACTIONAL | FL_ALLOW_PARALLEL)
+        gtid = generated_event(EventType.MARIADB_GTID, body, LOG_EVENT_SUPPRESS_USE_F)
     else:
-        sequence = np.arange(first_sequence, first_sequence + sizes.size)
-        _put(data, begin + _GNO_AT, gno, 8)
-        _put(data, begin + _SEQUENCE_AT, sequence - 1, 8)
-        _put(data, begin + _SEQUENCE_AT + 8, sequence, 8)
         # Bit 55 of the commit time is clear, since the original commit time is equal.
-        _put(data, begin + _SEQUENCE_AT + 16, times, 7)
-    _put(data, offsets[np.cumsum(counts) - 1] + HEADER_LENGTH, gno + 1000, 8)
-    return rebase(events, position, checksum=form.checksum)
-
-
-def _put(data: Bytes, at: Int64s, values: Int64s, width: int) -> None:
-    """Write each of ``values`` as a little-endian integer of ``width`` bytes at its offset ``at[k]`` of ``data``."""
-    octets = values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
-    data[at[:, None] + np.arange(width)] = octets
+        body = _MYSQL_GTID.pack(0, UUID.bytes, gno, 2, sequence - 1, sequence, time.to_bytes(7, "little"))
+        others = sum(map(len, events)) + _TIMESTAMP_LENGTH * len(events) + len(xid)
+        size = HEADER_LENGTH + len(body) + len(_SERVER_VERSION) + CHECKSUM_LENGTH + others
+        # The transaction length counts its own bytes.
+        size += len(packed_integer(size + 4))
+        gtid = generated_event(EventType.GTID, body + packed_integer(size) + _SERVER_VERSION)
+    stamp = (time // _SECOND).to_bytes(_TIMESTAMP_LENGTH, "little")
+    return stamp.join((b"", gtid[_TIMESTAMP_LENGTH:], *events, xid[_TIMESTAMP_LENGTH:]))
 
 
 def _zipf(number: int) -> list[float]:
     """Return the cumulative weights of ``number`` choices by Zipf's law. The weights are 1, 1/2, 1/3 and so on."""
     return list(itertools.accumulate(1 / k for k in range(1, number + 1)))
-
-
-def _begin(schema: str) -> bytes:
-    head = (8).to_bytes(4, "little") + bytes(4) + bytes([len(schema)]) + bytes(2)
-    return head + len(_BEGIN_STATUS).to_bytes(2, "little") + _BEGIN_STATUS + schema.encode() + b"\0BEGIN"
 
 
 START = 1_790_000_000
@@ -428,16 +398,20 @@ _PAUSE = (20, 420)
 _BLOCK = 8 << 20
 """The size of the pool of transactions that are encoded, and the most that is written at once, bytes."""
 
-_MYSQL_VERSION = b"9.7.4"
-_MYSQL_LENGTHS = bytes.fromhex(
-    "000d0008000000000400040000006300041a08000000000000020000000a0a0a2a2a001234000a280000"
+_DESCRIPTION_HEAD = struct.Struct("<H50sIB")
+_CRC32 = 1
+"""The number of the checksum algorithm CRC32 in a format description event."""
+_MYSQL_FORMAT = (
+    b"9.7.4",
+    bytes.fromhex("000d0008000000000400040000006300041a08000000000000020000000a0a0a2a2a001234000a280000"),
 )
-_MARIADB_VERSION = b"10.11.19-MariaDB-log"
-_MARIADB_LENGTHS = (
+_MARIADB_FORMAT = (
+    b"10.11.19-MariaDB-log",
     bytes.fromhex("380d000800120004040404120000e400041a08000000080808020000000a0a0a0000000000000a0a0a")
     + bytes(119)
-    + bytes.fromhex("041304000d0808080a0a0a")
+    + bytes.fromhex("041304000d0808080a0a0a"),
 )
+"""The servers' versions, and the lengths of their events' post-headers."""
 
 
 @dataclass(frozen=True)
@@ -477,7 +451,7 @@ class GeneratedSet:
     bytes: int = 0
     """The size of all binlog files, bytes."""
     transactions: int = 0
-    schemas: dict[str, int] = field(default_factory=dict)
+    schemas: Counter[str] = field(default_factory=Counter)
     """The size of the events of each schema, bytes, by the schema's name.
 
     The GTID event, BEGIN and Xid of a transaction count with the transaction's first schema.
@@ -494,7 +468,6 @@ def generate(
     size: int,
     *,
     style: Family = "mysql",
-    checksum: bool = True,
     schemas: int = 20,
     tables: int = 50,
     file_size: int = 256 << 20,
@@ -508,7 +481,6 @@ def generate(
     Parameters:
         style: the server that would write such a set. ``mysql`` is MySQL 9.7 (Gtid, Query BEGIN, rows events of version
             2), and ``mariadb`` is MariaDB 10.11 (Gtid, Annotate_rows, rows events of version 1).
-        checksum: whether events have checksums, as with ``binlog_checksum=CRC32``.
         schemas, tables: the number of schemas, and the number of tables in each schema (at least 2).
         file_size: the size after which the next transaction begins a new file (``max_binlog_size``), bytes.
         base: the files' name without number.
@@ -516,75 +488,63 @@ def generate(
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    names, form = schema_names(schemas), EventFormat(style == "mariadb", checksum)
-    made = GeneratedSet(directory / f"{base}.index")
-    transactions = Transactions(names, tables, form, seed=seed)
+    made = GeneratedSet(directory / f"{base}.index", schemas=Counter(dict.fromkeys(schema_names(schemas), 0)))
+    transactions = Transactions(schema_names(schemas), tables, style, seed=seed)
     chance = np.random.default_rng(seed)
     now = (START if span is None else span.start) * _SECOND
     done = 0.0
-    counts: Counter[int] = Counter()
     while made.bytes < size or not made.files:
         number = len(made.files) + 1
         path = directory / f"{base}.{number:06}"
         stop = min(file_size, size - made.bytes)
         with writing(path), open(path, "wb") as file:
             before = made.transactions
-            at = file.write(file_head(path.name, now // _SECOND, before, form))
+            at = file.write(file_head(path.name, now // _SECOND, before, style))
             while at < stop:
                 block = transactions.take(min(stop - at, _BLOCK))
                 for one in block:
-                    counts.update(one.schemas)
+                    made.schemas.update(one.schemas)
                 if span is None:
                     times = now + np.cumsum(chance.integers(*_PAUSE, size=len(block)))
                 else:
-                    sizes = np.array([len(one.events) for one in block], np.int64)
+                    sizes = np.array([one.size for one in block], np.int64)
                     # The bytes written so far, weighted by the random pauses.
                     written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
                     done = float(written_by[-1])
                     times = span.times(np.minimum(written_by / size, 1))
                 now = int(times[-1])
                 first = made.transactions + 1
-                at += file.write(written(block, at, first, first - before, times, form))
+                at += file.write(written(block, at, first, first - before, times, style))
                 made.transactions += len(block)
             if made.bytes + at < size:
                 rotate = encode_rotate(Rotate(f"{base}.{number + 1:06}", 4))
-                event = form.event(EventType.ROTATE, rotate, now=now // _SECOND)
-                at += file.write(rebase(event, at, checksum=checksum))
+                event = generated_event(EventType.ROTATE, rotate, now=now // _SECOND)
+                at += file.write(rebase(event, at, checksum=True))
         made.files.append(path)
         made.bytes += at
     with writing(made.index):
         made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
-    made.schemas = {name: counts[number] for number, name in enumerate(names)}
     return made
 
 
-def file_head(name: str, now: int, last: int, form: EventFormat) -> bytes:
+def file_head(name: str, now: int, last: int, style: Family) -> bytes:
     """Return the beginning of a generated binlog file: the events before the first transaction.
 
     They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
     event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of transactions in the
-    earlier files. ``form`` tells the server family, and whether events have checksums.
+    earlier files. ``style`` is the server family.
     """
-    version, lengths = (_MYSQL_VERSION, _MYSQL_LENGTHS)
-    if form.is_mariadb:
-        version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS)
+    version, lengths = _MYSQL_FORMAT
+    if style == "mariadb":
+        version, lengths = _MARIADB_FORMAT
         gtids = encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ()))
         checkpoint = len(name).to_bytes(4, "little") + name.encode()
-        others = form.event(EventType.GTID_LIST, gtids, now=now)
-        others += form.event(EventType.BINLOG_CHECKPOINT, checkpoint, now=now)
+        others = generated_event(EventType.GTID_LIST, gtids, now=now)
+        others += generated_event(EventType.BINLOG_CHECKPOINT, checkpoint, now=now)
     else:
-        before = MysqlGtidSet()
-        if last:
-            before.add_range((UUID.bytes, ""), 1, last)
-        others = form.event(
-            EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), LOG_EVENT_IGNORABLE_F, now
-        )
+        before = encode_previous_gtids(MysqlGtidSet.parse(f"{UUID}:1-{last}" if last else ""))
+        others = generated_event(EventType.PREVIOUS_GTIDS, before, LOG_EVENT_IGNORABLE_F, now)
     created = now if not last else 0
-    description = (
-        (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
-        + bytes([form.checksum])
-    )  # fmt: skip
-    # A format description event has a checksum even when the other events have none.
-    first = form._replace(checksum=True).event(EventType.FORMAT_DESCRIPTION, description, now=now)
-    head = MAGIC + rebase(first, len(MAGIC), checksum=True)
-    return bytes(head + rebase(others, len(head), checksum=form.checksum))
+    description = _DESCRIPTION_HEAD.pack(4, version, created, HEADER_LENGTH) + lengths + bytes([_CRC32])
+    first = generated_event(EventType.FORMAT_DESCRIPTION, description, now=now)
+    return MAGIC + bytes(rebase(first + others, len(MAGIC), checksum=True))

@@ -10,12 +10,10 @@ import pytest
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import generate
 
-STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
 
-
-@pytest.mark.parametrize(("style", "checksum"), STYLES)
-def test_the_real_program_takes_it(tmp_path: Path, style: Family, checksum: bool) -> None:
-    made = generate(tmp_path, 200_000, style=style, checksum=checksum, file_size=100_000)
+@pytest.mark.parametrize("style", ["mysql", "mariadb"])
+def test_the_real_program_takes_it(tmp_path: Path, style: Family) -> None:
+    made = generate(tmp_path, 200_000, style=style, file_size=100_000)
     for path in made.files:
         done = subprocess.run(
             ["mariadb-binlog", "--no-defaults", "--verify-binlog-checksum", "--verbose", str(path)],
