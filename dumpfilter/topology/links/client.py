@@ -29,17 +29,14 @@ class LinkProcess(Helper):
         """
         super().__init__("dumpfilter.topology.links.proxy", log)
 
-    def open(
-        self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
-    ) -> int:
+    def open(self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1") -> int:
         """Open a link, which is a TCP proxy that slows the connections of a replica or slave like a long line. Return
         the link's port of 127.0.0.1, at which the replica or slave connects.
 
         ``target_port`` and ``host`` are the address at which its source listens; the source need not listen yet.
-        ``shape`` has the rate, the delay and the outages of the line. ``port`` is the link's own port; 0 lets the
-        system choose one.
+        ``shape`` has the rate, the delay and the outages of the line.
         """
-        opened: int = self.ask(name, "open", (host, target_port), shape, port)
+        opened: int = self.ask(name, "open", (host, target_port), shape)
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:

@@ -295,12 +295,10 @@ class Link:
     to the source. It limits rate and delay, and can cause faults.
     """
 
-    def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, port: int = 0) -> None:
-        """Open the link ``name`` in the running event loop. Raises LinkError for an invalid shape and for a port that
-        is taken.
+    def __init__(self, name: str, address: tuple[str, int], shape: LinkShape) -> None:
+        """Open the link ``name`` in the running event loop. Raises LinkError for an invalid shape.
 
         ``address`` is the host and port of the source. ``shape`` has the rate, delay, jitter and scheduled outages.
-        ``port`` is the link's own port; 0 lets the system choose.
         """
         _check(shape)
         self.loop = asyncio.get_running_loop()
@@ -323,7 +321,7 @@ class Link:
         self._end_of_fault: asyncio.TimerHandle | None = None
         self._schedule: list[asyncio.TimerHandle] = []
         self._listener: socket.socket | None = None
-        self._keeper = _bind(port)
+        self._keeper = _bind()
         self.port: int = self._keeper.getsockname()[1]
         self.note("opened", f"to {address[0]}:{address[1]} {shape}")
         self._listen()
@@ -336,15 +334,9 @@ class Link:
 
     def counters(self) -> Counters:
         """Return the link's state, and how many bytes and connections it has passed since it was opened."""
-        return Counters(
-            self.state,
-            self.down.passed,
-            self.up.passed,
-            self.lost,
-            self.down.line.held + self.up.line.held,
-            self._accepted,
-            len(self.connections),
-        )
+        passed = self.down.passed, self.up.passed
+        held = self.down.line.held + self.up.line.held
+        return Counters(self.state, *passed, self.lost, held, self._accepted, len(self.connections))
 
     def history(self) -> tuple[Happening, ...]:
         """Return the latest changes, faults and connections of the link."""
@@ -602,23 +594,17 @@ def _prepare(sock: socket.socket, shape: LinkShape) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
 
-def _bind(port: int) -> socket.socket:
+def _bind(port: int = 0) -> socket.socket:
     """Return a TCP socket that is bound to a port of 127.0.0.1 (0: any free one), but does not listen.
 
     Two sockets of a link share its port: one keeps the port, and the other one listens. So the port stays the link's
-    while the link is cut and the system refuses connections. Raises LinkError.
+    while the link is cut and the system refuses connections.
     """
     sock = socket.socket()
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        sock.bind(("127.0.0.1", port))
-    except OSError as error:
-        sock.close()
-        raise LinkError(
-            f"port {port} of 127.0.0.1 cannot be had: {error.strerror}; choose another one"
-        ) from error
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    sock.bind(("127.0.0.1", port))
     return sock
 
 

@@ -371,9 +371,6 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
         links["only"].reshape(LinkShape(outages=(Outage(5, 4),)))
     with pytest.raises(LinkError, match="cut after -1 bytes"):
         links["only"].cut_after(-1)
-    taken = links.open("other", source.port)
-    with pytest.raises(LinkError, match="there is a link other already"):
-        links.open("other", source.port, port=taken)
 
 
 def test_a_callers_mistake_of_any_kind_is_an_answer(links: LinkProcess, source: Source) -> None:
@@ -406,13 +403,6 @@ def test_a_source_is_reached_at_any_of_its_addresses(source: Source, monkeypatch
         return answer
 
     assert asyncio.run(run()) == b"a"
-
-
-def test_a_taken_port_is_told(links: LinkProcess, source: Source) -> None:
-    with pytest.raises(
-        LinkError, match=f"port {source.port} of 127.0.0.1 cannot be had: Address already in use"
-    ):
-        links.open("taken", 1, port=source.port)
 
 
 def test_many_threads_may_ask_at_once(links: LinkProcess, source: Source) -> None:
