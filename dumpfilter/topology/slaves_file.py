@@ -10,7 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, RuleKind, make_rule
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import LinkTable, filter_of
+from dumpfilter.topology.model import Shape, filter_of
 
 OPTION_FILE_SUFFIXES = (".cnf", ".ini")
 """The endings of the names of option files. Other files of slaves are TOML."""
@@ -114,7 +114,7 @@ class _Slave(Model):
     do_domain_ids: _Ids
     ignore_domain_ids: _Ids
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
-    link: LinkTable = LinkTable()
+    link: Shape = PLAIN
 
     def slave(self, number: int, lower_case_table_names: int) -> SlaveDefinition:
         """Return one of the slaves that an entry of a slaves file describes. ``number`` is the slave's index among the
@@ -130,7 +130,7 @@ class _Slave(Model):
             lower_case_table_names,
             server_id,
             _origin(self.ignore_server_ids, self.do_domain_ids, self.ignore_domain_ids, server_id or 0),
-            self.link.shape(),
+            self.link,
         )
 
 
@@ -186,11 +186,8 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
     if _OPTION_IN_NAME.search(name):
         # The slave would have no filter, and figures that nobody asked for.
         raise OptionError(f"--slave {text!r}: the colon behind the slave's name is missing; {how}")
-    replica = _Replica()
     try:
-        for named in _options(options):
-            replica.set(named)
-        return replica.slaves(name.strip())
+        return _Replica(_options(options)).slaves(name.strip())
     except OptionError as error:
         raise OptionError(f"slave {name!r}: {error}") from None
 
@@ -201,14 +198,8 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
     The slave's name is the option ``report_host``, or else the file's name without its ending. A file ``my.cnf`` has
     the name of its directory. Options for channels make a slave of each channel. Raises OptionError with file and line.
     """
-    replica = _Replica()
-    for option in read_options_file(path):
-        named = server_option(option, _FILE_OPTIONS)
-        try:
-            if named is not None:
-                replica.set(named)
-        except OptionError as error:
-            raise option.error(str(error)) from None
+    named = (server_option(option, _FILE_OPTIONS) for option in read_options_file(path))
+    replica = _Replica(one for one in named if one is not None)
     name = path.absolute().parent.name if path.stem in _NO_NAME else path.stem
     try:
         return replica.slaves(str(replica.values.get("report-host") or name or path))
@@ -216,36 +207,36 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
         raise OptionError(f"{path}: {error}") from None
 
 
-@dataclass
 class _Replica:
-    """The options of one replica that have been read so far, from an option file or a text. :meth:`slaves` turns them
-    into slave definitions.
+    """The options of one replica, from an option file or a text. :meth:`slaves` turns them into slave definitions.
+
+    Raises OptionError for a wrong value, with the line of an option file.
     """
 
-    filters: ChannelFilters = field(default_factory=ChannelFilters)
-    channels: dict[str, None] = field(default_factory=dict)
-    """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
-    name is empty.
-    """
-    values: dict[str, Any] = field(default_factory=dict)
-    """The values of the other options, by their names."""
-
-    def set(self, named: Named) -> None:
-        """Store one option of a replica, which has a name and a value, such as ``replicate-do-db``. Raises OptionError
-        for a wrong value.
+    def __init__(self, options: Iterable[Named]) -> None:
+        self.filters = ChannelFilters()
+        self.channels: dict[str, None] = {}
+        """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
+        name is empty.
         """
-        value = str(named.value)
-        if named.name in _KINDS:
+        self.values: dict[str, Any] = {}
+        """The values of the other options, by their names."""
+        for named in options:
+            try:
+                self._set(named)
+            except OptionError as error:
+                raise (named.origin.error(str(error)) if named.origin else error) from None
+
+    def _set(self, named: Named) -> None:
+        name, value = named.name, str(named.value)
+        if name in _KINDS:
             channel, rule = split_channel(value)
             self.channels[channel or ""] = None
-            self.filters.startup(channel, [make_rule(_KINDS[named.name], rule)])
-        elif named.name in _IDS:
-            ids = (_number(named.name, one) for one in value.split(",") if one.strip())
-            self.values[named.name] = frozenset(ids)
-        elif named.name in _NUMBERS:
-            self.values[named.name] = _number(named.name, value, _NUMBERS[named.name])
+            self.filters.startup(channel, [make_rule(_KINDS[name], rule)])
+        elif name in _IDS:
+            self.values[name] = frozenset(_number(name, one) for one in value.split(",") if one.strip())
         else:
-            self.values[named.name] = named.value
+            self.values[name] = _number(name, value, _NUMBERS[name]) if name in _NUMBERS else named.value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
         """Return one slave for each channel that the options name, called ``NAME/CHANNEL``. Without such a channel
