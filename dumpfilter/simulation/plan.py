@@ -176,7 +176,7 @@ def plan_topology(topology: Topology) -> Plan:
     idle = {
         node.name: all_down(
             (one.link, retries_of(reader))
-            for reader in topology.readers(node.name)
+            for reader in topology.readers[node.name]
             for one in reader.reads
             if one.source == node.name
         )

@@ -433,7 +433,7 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
             if node.binlogs:
                 found[origin] = str(node.binlogs)
             # A workload or recording is often known by the name of the master that reads it.
-            for reader in topology.readers(origin):
+            for reader in topology.readers[origin]:
                 names.setdefault(reader.name, origin)
     for text in binlogs:
         name, equals, path = text.partition("=")

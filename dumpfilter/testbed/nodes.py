@@ -83,7 +83,7 @@ class OwnNode(TestbedNode):
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._child: Child | None = None
-        readers = ground.topology.readers(node.name)
+        readers = ground.topology.readers[node.name]
         self.accounts: list[dict[str, Any]] = [
             {
                 "user": REPLICATION,
@@ -642,7 +642,7 @@ class RunningServerNode(SqlNode):
         found = find_credentials(self._address)
         self._account = Account(found.user, found.password)
         self._server: SqlServer | None = None
-        for reader in ground.topology.readers(self.name):
+        for reader in ground.topology.readers[self.name]:
             if self._watched is None and reader.kind != "server":
                 # The server's own files may be on another machine. A master has received the same binlog.
                 self._watched = WatchedSet(ground.directory / reader.name / "store")

@@ -18,10 +18,11 @@ The rules that a topology must obey are the same for all notations, and stand he
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -132,25 +133,25 @@ def _checked(parse: Callable[[str], Any], text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _speed(value: object) -> float | None:
+def _speed(value: Any) -> float | None:
     """Return the speed of a recording's replay that ``value`` of a topology's notation gives: a factor of the original
     pace, or None for ``at-once``. Raises ValueError.
     """
     if value is None or value == AT_ONCE:
         return None
-    speed = 0.0
-    if isinstance(value, str | int | float) and not isinstance(value, bool):
-        with suppress(ValueError):
-            speed = float(value)
-    if not 0 < speed < float("inf"):
-        raise ValueError(
-            f"{value!r} is not a speed: write 1 for the recording's own pace, 10 for ten times faster, or {AT_ONCE}"
-        )
-    return speed
+    with suppress(TypeError, ValueError, OverflowError):
+        if 0 < (speed := float(value)) < math.inf and value is not True:
+            return speed
+    what = "write 1 for the recording's own pace, 10 for ten times faster, or"
+    raise ValueError(f"{value!r} is not a speed: {what} {AT_ONCE}")
 
 
 def _listed(value: object) -> object:
     return (value,) if isinstance(value, str | dict | Reading) else value
+
+
+def _load(value: object) -> object:
+    return {"size": value} if isinstance(value, str) else value
 
 
 def _sources(value: object) -> object:
@@ -235,8 +236,8 @@ Speed = Annotated[
 
 
 class LinkTable(Model):
-    """The table ``link`` of a TOML configuration file: the rate, delay, jitter and outages of a connection, as texts
-    such as ``2mbit``.
+    """The table ``link`` of a TOML configuration file: the fields of :class:`.links.shape.LinkShape`, as texts such as
+    ``2mbit``.
 
     Nodes of a topology, their sources, and slaves of a slaves file have this table.
     """
@@ -244,31 +245,21 @@ class LinkTable(Model):
     rate: Rate | None = None
     delay: Time = 0.0
     jitter: Time = 0.0
-    down: Annotated[tuple[Down, ...], BeforeValidator(_listed)] = ()
-
-    @classmethod
-    def of(cls, shape: LinkShape) -> dict[str, Any]:
-        """Return a link's shape (rate, delay, jitter, outages) as the table ``link`` of a TOML configuration file, with
-        texts such as ``2mbit`` as values.
-
-        Keys that have default values are left out.
-        """
-        table = cls(rate=shape.rate, delay=shape.delay, jitter=shape.jitter, down=shape.outages)
-        return table.model_dump(exclude_defaults=True)
-
-    def shape(self) -> LinkShape:
-        """Return the rate, delay, jitter and outages that the table's texts, such as ``2mbit``, mean."""
-        return LinkShape(self.rate, self.delay, self.jitter, self.down)
+    outages: Annotated[tuple[Down, ...], BeforeValidator(_listed), Field(alias="down")] = ()
 
 
 def _as_shape(value: object, read: Callable[[object], LinkTable]) -> LinkShape:
-    return value if isinstance(value, LinkShape) else read(value).shape()
+    return value if isinstance(value, LinkShape) else LinkShape(**dict(read(value)))
+
+
+def _as_table(shape: LinkShape) -> dict[str, Any]:
+    return LinkTable.model_construct(**vars(shape)).model_dump(by_alias=True, exclude_defaults=True)
 
 
 if TYPE_CHECKING:
     Shape = LinkShape
 else:
-    Shape = Annotated[LinkTable, WrapValidator(_as_shape), PlainSerializer(LinkTable.of)]
+    Shape = Annotated[LinkTable, WrapValidator(_as_shape), PlainSerializer(_as_table)]
 
 
 class Reading(Model):
@@ -322,12 +313,7 @@ class Node(Model):
     """The path of a binlog set that is replayed as if a server were writing it."""
     speed: Speed = 1.0
     """The speed of the replay. 1: at the pace of the events' timestamps. n: n times as fast. None: all at once."""
-    workload: (
-        Annotated[
-            Workload, BeforeValidator(lambda value: {"size": value} if isinstance(value, str) else value)
-        ]
-        | None
-    ) = None
+    workload: Annotated[Workload, BeforeValidator(_load)] | None = None
     role: Role | None = None
     """Whether a node of dumpfilter is a master or a slave. A workload with the role ``master`` becomes two nodes, and
     the workload gets another name.
@@ -386,16 +372,13 @@ class Node(Model):
 
         The returned node itself has neither rules nor a link.
         """
-        if not self.reads:
-            return self
-        shared = {"rules": self.rules, "link": self.link}
         reads = tuple(
             one.model_copy(
-                update={key: value for key, value in shared.items() if key not in one.model_fields_set}
+                update={key: getattr(self, key) for key in {"rules", "link"} - one.model_fields_set}
             )
             for one in self.reads
         )
-        return self.with_(reads=reads, rules=(), link=PLAIN)
+        return self.with_(reads=reads, rules=(), link=PLAIN) if reads else self
 
     def with_options(self, *options: str) -> Node:
         """Return a copy of the node with further options at the end of its process's command line."""
@@ -432,36 +415,30 @@ class Topology:
     def _by_name(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}
 
-    @cached_property
-    def _readers(self) -> dict[str, list[Node]]:
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            for reading in node.reads:
-                found.setdefault(reading.source, []).append(node)
-        return found
-
     def __getitem__(self, name: str) -> Node:
         """Return a node by its name. Raises KeyError."""
         return self._by_name[name]
 
-    def readers(self, name: str) -> tuple[Node, ...]:
-        """Return the nodes that read directly from the node with this name."""
-        return tuple(self._readers.get(name, ()))
+    @cached_property
+    def readers(self) -> Mapping[str, list[Node]]:
+        """The nodes that read directly from each node, by its name."""
+        found: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for reading in node.reads:
+                found[reading.source].append(node)
+        return found
 
     @cached_property
-    def _writers(self) -> dict[str, dict[str, Node]]:
+    def writers(self) -> Mapping[str, Mapping[str, Node]]:
+        """The nodes, by name, that wrote the binlog events which each node passes on to its readers. They are servers,
+        recordings (replayed binlogs) or workloads (generated binlogs).
+        """
         found: dict[str, dict[str, Node]] = {}
         for node in self.nodes:
             found[node.name] = {} if node.is_own else {node.name: node}
             for reading in node.reads if node.is_own else ():
                 found[node.name] |= found[reading.source]
         return found
-
-    def writers(self, name: str) -> tuple[Node, ...]:
-        """Return the nodes that wrote the binlog events which the node ``name`` passes on to its readers. They are
-        servers, recordings (replayed binlogs) or workloads (generated binlogs).
-        """
-        return tuple(self._writers[name].values())
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -555,7 +532,7 @@ def resolve(nodes: Iterable[Node], name: str = "topology") -> Topology:
     written = _by_name([node.with_own_sources() for node in nodes])
     for node in written.values():
         _refuse(node, _problems_of_keys(node, written))
-    topology = _with_styles(Topology(tuple(_with_masters(_sources_first(written))), name))
+    topology = Topology(tuple(_completed(_sources_first(written))), name)
     check_topology(topology)
     return topology
 
@@ -608,25 +585,37 @@ def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
     return [nodes[name] for name in before]
 
 
-def _with_masters(ordered: list[Node]) -> list[Node]:
-    """Return the nodes with their roles (master or slave of dumpfilter), and with the new masters that are inserted.
+def _completed(ordered: list[Node]) -> list[Node]:
+    """Return the nodes with their roles (master or slave of dumpfilter), with the new masters that are inserted, and
+    with the styles of workloads (generated binlog sets). A style is the server family whose binlog format a set has.
 
-    A master is inserted where a source and its readers need one between them, such as a server and a slave. ``ordered``
-    has sources before their readers, and so has the result.
+    A master is inserted where a source and its readers need one between them, such as a server and a slave. A workload
+    without its own style gets the family of the first real server that reads its binlog, directly or through other
+    nodes. ``ordered`` has sources before their readers, and so has the result.
     """
     written = Topology(tuple(ordered))
     # The readers of a recording have the roles that they would have without a master in between.
     roles: dict[str, Role | None] = {}
+    families: dict[str, Family] = {}
     for node in ordered:
-        roles[node.name] = _role(node, roles, bool(written.readers(node.name)))
+        has_rules = any(reading.rules for reading in node.reads)
+        reads_one = [roles[reading.source] for reading in node.reads] == [None]
+        inferred: Role = "master" if reads_one and written.readers[node.name] and not has_rules else "slave"
+        roles[node.name] = node.role if node.kinds else node.role or inferred
+        for reading in node.reads if node.server else ():
+            for writer in written.writers[reading.source]:
+                families.setdefault(writer, node.family)
     taken = {node.name.casefold() for node in ordered}
     read_as: dict[str, dict[Role | None, str]] = {}
     """For each node as written, the names under which masters, slaves and servers (None) read the node."""
     made: list[Node] = []
     for node in ordered:
         name, role = node.name, roles[node.name]
-        readers = {roles[each.name] for each in written.readers(name)}
+        readers = {roles[each.name] for each in written.readers[name]}
         own, served = name, name
+        if node.workload and not node.workload.style:
+            style = families.get(name, DEFAULT_STYLE)
+            node = node.with_(workload=node.workload.model_copy(update={"style": style}))
         if node.is_files and readers != {"master"}:
             # The master takes the name of the files, which links and SQL name.
             own = _free_name(f"{name}-{node.kind}", taken)
@@ -642,19 +631,6 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
     return made
 
 
-def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role (master or slave of dumpfilter) that a node has in the checked topology, or None for a server or
-    a binlog set.
-
-    ``roles`` has the roles of the node's sources by name, and ``has_readers`` says whether other nodes read the node.
-    """
-    if node.kinds or node.role:
-        return node.role
-    has_rules = any(reading.rules for reading in node.reads)
-    sources = [roles[reading.source] for reading in node.reads]
-    return "master" if sources == [None] and has_readers and not has_rules else "slave"
-
-
 def _free_name(name: str, taken: set[str]) -> str:
     number, free = 2, name
     while free.casefold() in taken:
@@ -666,28 +642,6 @@ def _free_name(name: str, taken: set[str]) -> str:
         )
     taken.add(free.casefold())
     return free
-
-
-def _with_styles(topology: Topology) -> Topology:
-    """Return a copy of the topology in which each workload (generated binlog set) has a style: the server family whose
-    binlog format it has.
-
-    A workload without its own style gets the family of the first real server that reads its binlog, directly or through
-    other nodes.
-    """
-    families: dict[str, Family] = {}
-    for node in topology.nodes:
-        for reading in node.reads if node.server else ():
-            for writer in topology.writers(reading.source):
-                families.setdefault(writer.name, node.family)
-
-    def styled(node: Node) -> Node:
-        if node.workload is None or node.workload.style:
-            return node
-        style = families.get(node.name, DEFAULT_STYLE)
-        return node.with_(workload=node.workload.model_copy(update={"style": style}))
-
-    return replace(topology, nodes=tuple(map(styled, topology.nodes)))
 
 
 # -- the rules that a topology must obey
@@ -791,7 +745,7 @@ def _problems_of_server(topology: Topology, node: Node, sources: list[Node]) -> 
     for reading, source in zip(node.reads, sources, strict=True):
         if source.is_files:
             yield "from", f"a real server cannot read the files of {source.name}; put a master between"
-        for writer in topology.writers(source.name):
+        for writer in topology.writers[source.name].values():
             family = writer.server or (writer.workload and writer.workload.style)
             if family not in (None, node.server):
                 what = f"a {node.server} server cannot replicate from {writer.name}, which is {family}"

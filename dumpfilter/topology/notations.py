@@ -61,17 +61,11 @@ _ATTRIBUTE = re.compile(
     r"""\s*(?:--)?(?P<key>[A-Za-z_-]+)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^,\]"]*)(?:\s*(?P<after>[,\]]))?"""
 )
 
-_LINK_KEYS = tuple(LinkTable.model_fields)
+_LINK_KEYS = ("rate", "delay", "jitter", "down")
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
-_NODE_KEYS = (
-    *(
-        key
-        for key in Node.model_fields
-        if key not in ("name", "workload", "reads", "rules", "link", "options")
-    ),
-    *_WORKLOAD_KEYS,
-    "option",
-)
+_SPELLED_OTHERWISE = ("name", "workload", "reads", "rules", "link", "options")
+"""The fields of a node that are no keys of a short string."""
+_NODE_KEYS = (*(key for key in Node.model_fields if key not in _SPELLED_OTHERWISE), *_WORKLOAD_KEYS, "option")
 _LISTS = {"init": "init", "option": "options", "down": "down"}
 """For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
 _SAY_WHAT = {"from", "role", *(key for key, *_ in KEYS.values())}
@@ -145,11 +139,8 @@ def to_toml(topology: Topology) -> str:
     """
     parts = [] if topology.name == "topology" else [f"name = {toml_value(topology.name)}\n"]
     for node in topology.nodes:
-        lines = [
-            f"[node.{node.name}]",
-            *(f"{key} = {toml_value(value)}" for key, value in _table(node).items()),
-        ]
-        parts.append("\n".join(lines) + "\n")
+        lines = [f"{key} = {toml_value(value)}\n" for key, value in _table(node).items()]
+        parts.append(f"[node.{node.name}]\n{''.join(lines)}")
     return "\n".join(parts)
 
 
@@ -345,9 +336,8 @@ def _add(
 
 
 def _misplaced(name: str, key: str, value: str) -> OptionError:
-    return OptionError(
-        f"{_where(name, key)}: belongs to an arrow; write it after the arrow, as in SOURCE >> {name}[{key}={value}]"
-    )
+    remedy = f"write it after the arrow, as in SOURCE >> {name}[{key}={value}]"
+    return OptionError(f"{_where(name, key)}: belongs to an arrow; {remedy}")
 
 
 def _complete(name: str, table: dict[str, Any]) -> None:
@@ -362,9 +352,8 @@ def _complete(name: str, table: dict[str, Any]) -> None:
     elif "rate" in load:
         raise _misplaced(name, "rate", load["rate"])
     elif load:
-        raise OptionError(
-            f"{_where(name, next(iter(load)))}: belongs to a generated workload, which reads nothing; leave it out"
-        )
+        what = "belongs to a generated workload, which reads nothing; leave it out"
+        raise OptionError(f"{_where(name, next(iter(load)))}: {what}")
 
 
 # -- Python
@@ -375,27 +364,21 @@ own.
 """
 
 
-def link(
-    rate: str | int | None = None,
-    *,
-    delay: str | float = 0.0,
-    jitter: str | float = 0.0,
-    down: str | Sequence[str] = (),
-) -> LinkShape:
-    """Return the shape of a link (network connection of two nodes): its rate, delay, jitter and outages.
+def link(rate: str | int | None = None, **keys: Any) -> LinkShape:
+    """Return the shape of a link (network connection of two nodes): its rate, and the other ``keys`` of a link in TOML,
+    which are ``delay``, ``jitter`` and ``down``.
 
     A rate that is a number is in bits per second; None: no limit. A delay or jitter that is a number is in seconds.
-    ``down`` has the outages, such as ``"60s-120s"`` since the start. Raises OptionError for a wrong value.
+    Raises OptionError for a wrong value.
 
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
     """
     try:
-        table = LinkTable.model_validate({"rate": rate, "delay": delay, "jitter": jitter, "down": down})
+        return LinkShape(**dict(LinkTable.model_validate({"rate": rate, **keys})))
     except ValidationError as error:
         key, reason = reason_of(error, LinkTable)
         raise OptionError(f"{key}: {reason}") from None
-    return table.shape()
 
 
 def read(source: str | Node, **keys: Any) -> Reading:
