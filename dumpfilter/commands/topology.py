@@ -113,12 +113,10 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
     The topology is the one in the directory that the command line names. The result is empty after an error, since the
     shell would print the error's text.
     """
-    nodes: list[str] = []
+    place = TopologyOptions(directory=ctx.params.get("directory") or DIRECTORY)
     with contextlib.suppress(DumpfilterError, OSError):
-        nodes = sorted(
-            TopologyOptions(directory=ctx.params.get("directory") or DIRECTORY).ask("status")["nodes"]
-        )
-    return [name for name in nodes if name.startswith(incomplete)]
+        return sorted(name for name in place.ask("status")["nodes"] if name.startswith(incomplete))
+    return []
 
 
 class NodeOptions(TopologyOptions):
@@ -217,16 +215,10 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += [f"--directory={directory}", f"--timeout={given.timeout}s", *["--keep"] * given.keep]
+    null, is_up = subprocess.DEVNULL, False
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(command, stdin=null, stdout=null, stderr=errors, start_new_session=True)
         try:
-            is_up = False
             while not is_up:
                 code = process.poll()
                 text = os.pread(errors.fileno(), _MOST_ERRORS, 0).decode(errors="replace").strip()
@@ -326,15 +318,15 @@ _FOLLOW_SECONDS = 0.2
 """The time between two looks at a log that is followed, seconds."""
 
 
-class WatchOption(Settings):
-    """The option ``--watch`` of a status, which shows the status again at an interval."""
+class StatusSettings(JsonOption, TopologyOptions):
+    """The options of ``dumpfilter topology status``: the topology's directory, JSON, and repetition at an interval."""
 
     watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
     """Show the status again after so many seconds, until Ctrl-C."""
 
 
 @verb(RUNNING)
-def status_command(place: TopologyOptions, output: JsonOption, given: WatchOption) -> None:
+def status_command(given: StatusSettings) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
 
     A node is a server, master or slave of the running topology, and a link is the network connection of two nodes. With
@@ -350,11 +342,11 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
     """
     from dumpfilter.testbed.views import status_view, watch_status
 
-    if given.watch is not None and not output.as_json:
-        watch_status(lambda: place.ask("status"), given.watch)
+    if given.watch is not None and not given.as_json:
+        watch_status(lambda: given.ask("status"), given.watch)
         return
-    status = place.ask("status")
-    output.print(status, status_view)
+    status = given.ask("status")
+    given.print(status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
 
