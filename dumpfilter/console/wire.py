@@ -21,7 +21,6 @@ import ssl
 import struct
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import zstandard
@@ -93,30 +92,24 @@ ZLIB = Codec(
 )
 
 
-def zstd(level: int) -> Codec:
-    """Return the compression with zstd. ``level`` is the level that the client asks for; 0 stands for the default
-    level, and high levels are reduced to 9.
-    """
-    compressor_level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
-
-    def decompress(data: bytes, most: int) -> bytes:
-        # A reader takes no memory for the length that the data itself claims.
-        limited = zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND)
-        return limited.stream_reader(io.BytesIO(data)).read(most)
-
-    return Codec(lambda data: zstandard.ZstdCompressor(compressor_level).compress(data), decompress)
-
-
 def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
     """Return the algorithm that client and server agreed on in the login, or None without compression.
 
-    Like a server, prefer zlib if the client supports both.
+    Like a server, prefer zlib if the client supports both. ``zstd_level`` is the level that the client asks for; 0
+    stands for the default level, and high levels are reduced to 9.
     """
     if Capabilities.CLIENT_COMPRESS in capabilities:
         return ZLIB
-    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities:
-        return zstd(zstd_level)
-    return None
+    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM not in capabilities:
+        return None
+    level = min(zstd_level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
+    return Codec(
+        lambda data: zstandard.ZstdCompressor(level).compress(data),
+        # A reader takes no memory for the length that the data itself claims.
+        lambda data, most: (
+            zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND).stream_reader(data).read(most)
+        ),
+    )
 
 
 async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
@@ -129,9 +122,7 @@ async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> b
 class CompressedChannel:
     """The server's side of a client connection whose packets are compressed, on top of another connection.
 
-    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. :meth:`drain` compresses
-    the queued bytes in another thread, and sends them. The sequence numbers of an answer's compressed packets continue
-    those of the client's command.
+    The sequence numbers of an answer's compressed packets continue those of the client's command.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, codec: Codec) -> None:
@@ -139,7 +130,6 @@ class CompressedChannel:
         self._writer = writer
         self.codec = codec
         self._content = bytearray()
-        self._queue: list[bytes | memoryview] = []
         self._sequence = 0
         self.sent = 0
         """The number of bytes that were sent, after their compression."""
@@ -176,20 +166,16 @@ class CompressedChannel:
             raise ConnectionError("a compressed packet does not have the announced length before compression")
         return content
 
-    def write(self, data: bytes | memoryview) -> None:
-        """Queue ``data``, which :meth:`drain` compresses and sends."""
-        self._queue.append(data)
-
-    async def drain(self) -> None:
-        """Compress and send the queued bytes, and wait until most of them have been sent. Raises ConnectionError."""
-        queue, self._queue = self._queue, []
-        for data in queue:
-            for at in range(0, len(data), _PIECE):
-                piece = data[at : at + _PIECE]
-                packet = await _worked(len(piece), self._packet, piece)
-                self.sent += len(packet)
-                self._writer.write(packet)
-                await self._writer.drain()
+    async def write(self, data: bytes | memoryview) -> None:
+        """Compress ``data``, a large piece in another thread, and send it. Wait until most of it has been sent. Raises
+        ConnectionError.
+        """
+        for at in range(0, len(data), _PIECE):
+            piece = data[at : at + _PIECE]
+            packet = await _worked(len(piece), self._packet, piece)
+            self.sent += len(packet)
+            self._writer.write(packet)
+            await self._writer.drain()
 
     def _packet(self, piece: bytes | memoryview) -> bytes:
         number, before = self._sequence, len(piece)
@@ -238,9 +224,8 @@ class PacketStream:
     def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, sequence: int = 0) -> None:
         self.left = reader.left
         """The future that is complete once the client has left."""
-        self.uncompressed = reader, writer
-        self._reader: asyncio.StreamReader | CompressedChannel = reader
-        self._writer: asyncio.StreamWriter | CompressedChannel = writer
+        self._reader = reader
+        self._writer = writer
         self.sequence = sequence
         """The sequence number of the next packet, which the numbers of the client's packets continue."""
         self._pending = bytearray()
@@ -253,19 +238,15 @@ class PacketStream:
         """Compress all packets from now on, if the client's login asks for compression."""
         codec = codec_of(login.capabilities, login.zstd_level)
         if codec is not None:
-            self._reader = self._writer = self.compression = CompressedChannel(*self.uncompressed, codec)
+            self.compression = CompressedChannel(self._reader, self._writer, codec)
 
     async def close(self) -> None:
         """Close the connection. A client that does not accept the last packets in time loses them."""
-        _, writer = self.uncompressed
-        try:
+        with contextlib.suppress(*_LOST, TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.transport.abort()
+                self._writer.close()
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
 
     async def read_reply(self) -> bytes:
         """Return the packet with which the client answers the console's last packet, during the login.
@@ -299,7 +280,7 @@ class PacketStream:
         """
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):
-                while await self.uncompressed[0].read(_DRAIN_ABOVE):
+                while await self._reader.read(_DRAIN_ABOVE):
                     pass
 
     async def send_framed(self, packets: memoryview, sequence: int) -> None:
@@ -318,8 +299,7 @@ class PacketStream:
         """Whether all sent packets have left this process, and the connection is not compressed. Only then may
         :meth:`send_at_once` be called.
         """
-        _, writer = self.uncompressed
-        return not (self._pending or self.compression or writer.transport.get_write_buffer_size())
+        return not (self._pending or self.compression or self._writer.transport.get_write_buffer_size())
 
     def send_at_once(self, packets: bytes, sequence: int) -> None:
         """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
@@ -345,7 +325,7 @@ class PacketStream:
     async def _read(self, length: int, seconds: float | None) -> bytes:
         try:
             async with asyncio.timeout(seconds):
-                return await self._reader.readexactly(length)
+                return await (self.compression or self._reader).readexactly(length)
         except (asyncio.IncompleteReadError, OSError) as error:
             raise ClientGone("closed") from error
 
@@ -373,9 +353,12 @@ class PacketStream:
 
     async def _write(self, data: bytes | memoryview) -> None:
         try:
-            self._writer.write(data)
             async with asyncio.timeout(NET_WRITE_SECONDS):
-                await self._writer.drain()
+                if self.compression:
+                    await self.compression.write(data)
+                else:
+                    self._writer.write(data)
+                    await self._writer.drain()
         except _LOST as error:
             raise ClientGone("closed") from error
 
@@ -478,8 +461,7 @@ class Fields(io.BytesIO):
         return self.take(len(text) + len(nul or b"?"))[:-1]
 
 
-@dataclass(frozen=True)
-class Login:
+class Login(NamedTuple):
     """The fields of a client's login packet (HandshakeResponse41)."""
 
     capabilities: Capabilities
@@ -494,9 +476,9 @@ class Login:
     plugin: str
     """The client's authentication plugin, and above its database; empty if the client names none."""
     collation: int
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str]
     """The client's description of itself (connection attributes), such as ``program_name``."""
-    zstd_level: int = 0
+    zstd_level: int
     """The level at which the client wants packets compressed with zstd."""
 
 
@@ -513,19 +495,16 @@ def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Log
     """
     fields = Fields(data)
     capabilities = Capabilities(fields.uint(4)) & server
-    if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:
-        raise MalformedPacket
-    if Capabilities.CLIENT_SSL in capabilities and not is_encrypted:
+    starts_no_tls = Capabilities.CLIENT_SSL in capabilities and not is_encrypted
+    if Capabilities.CLIENT_PROTOCOL_41 not in capabilities or starts_no_tls:
         raise MalformedPacket
     # The client's max_packet_size has no meaning for the console.
     fields.take(4)
     collation = fields.uint(1)
     fields.take(23)
     user = _text(fields.until_nul())
-    if Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA in capabilities:
-        response = fields.sized()
-    else:
-        response = fields.take(fields.uint(1))
+    # Without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA the length is always one byte. For a digest both forms are the same.
+    response = fields.sized()
 
     def has(part: Capabilities) -> bool:
         return part in capabilities and fields.left > 0

@@ -29,7 +29,7 @@ from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import ReloadingTls, ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console import auth, connection
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.wire import ClientGone, PacketStream, greet, open_stream
 from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
@@ -576,7 +576,7 @@ def test_slow_reader_holds_back_the_writer(console: Served) -> None:
             for _ in range(100):
                 await asyncio.sleep(0)
         assert written < blocks
-        assert stream.uncompressed[1].transport.get_write_buffer_size() < 4 * len(block)
+        assert stream._writer.transport.get_write_buffer_size() < 4 * len(block)
 
         def read() -> int:
             length = 0
