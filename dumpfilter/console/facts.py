@@ -83,22 +83,14 @@ class Latency:
         finally:
             self.observe(time.perf_counter() - begin)
 
-    def samples(self, name: str, labels: Mapping[str, str]) -> list[Sample]:
-        """Return the histogram's samples for Prometheus. ``name`` is the metric's name, and ``labels`` are added to
-        each sample.
-        """
-        from prometheus_client.samples import Sample
+    def buckets(self) -> tuple[list[tuple[str, int]], float]:
+        """Return the number of durations up to each bucket's upper bound, and the sum of all durations, seconds."""
         from prometheus_client.utils import floatToGoString
 
         with self._lock:
             counts, total = list(self._counts), self._sum
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
-        found = [
-            Sample(f"{name}_bucket", {**labels, "le": bound}, count)
-            for bound, count in zip(bounds, accumulate(counts), strict=True)
-        ]
-        ends = {"count": sum(counts), "sum": total}
-        return found + [Sample(f"{name}_{part}", dict(labels), value) for part, value in ends.items()]
+        return list(zip(bounds, accumulate(counts), strict=True)), total
 
 
 @dataclass
@@ -206,20 +198,16 @@ class Facts(Generic[T]):
 
         A metric has one sample for each object. An object without the value has no sample.
         """
-        from prometheus_client.core import Metric
-        from prometheus_client.samples import Sample
+        from prometheus_client import core
 
-        labelled = [({name: of(thing) for name, of in cls.labels.items()}, thing) for thing in things]
+        labelled = [([of(thing) for of in cls.labels.values()], thing) for thing in things]
         for fact in cls.metrics:
-            name, read = fact.metric, fact.reader
-            # prometheus_client adds _total to the samples of a counter.
-            metric = Metric(name.removesuffix("_total"), fact.help, fact.kind)
-            values = ((labels, read(thing)) for labels, thing in labelled)
-            if fact.type is Latency:
-                samples = [sample for labels, latency in values for sample in latency.samples(name, labels)]
-            else:
-                samples = [Sample(name, labels, value) for labels, value in values if value is not None]
-            metric.samples = _Samples(samples)
+            read, family = fact.reader, getattr(core, f"{fact.kind.capitalize()}MetricFamily")
+            metric = family(fact.metric, fact.help, labels=cls.labels)
+            for labels, thing in labelled:
+                if (value := read(thing)) is not None:
+                    metric.add_metric(labels, *(value.buckets() if fact.type is Latency else [value]))
+            metric.samples = _Samples(metric.samples)
             yield metric
 
 
