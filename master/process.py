@@ -50,7 +50,7 @@ from dumpfilter.master.who import MOST_DRAINS, Drain, Drains
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.listening import Endpoint
-    from dumpfilter.console.server import ConsoleEndpoint
+    from dumpfilter.console.port import ConsoleEndpoint
 
 log = logger("dumpfilter.master")
 
@@ -275,7 +275,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         config = MasterConfig() if load is None else load()
         warn_of_plain_passwords(config)
         if run.console is not None:
-            run.console.users(config.console_users)
+            run.console.accounts(config.console_users)
         server = MasterServer(
             store,
             listen=run.listen,
@@ -448,16 +448,14 @@ def _open_sql_ports(
     )
     ports = {}
     if console is not None:
-        from dumpfilter.console.server import serving
+        from dumpfilter.console.connection import serving
 
         port = server.port or (0 if replicas is None else replicas.port)
         statements = executor(port=port, reload=reload.run, source=server.source)
-        users, roles = console.users(config.console_users), console.roles(config.console_roles)
+        users, roles = console.accounts(config.console_users, config.console_roles)
         opened = stack.enter_context(serving(console, statements, users, roles, directory))
         reload.on_change.append(
-            lambda config: opened.change_users(
-                console.users(config.console_users), console.roles(config.console_roles)
-            )
+            lambda config: opened.change_users(*console.accounts(config.console_users, config.console_roles))
         )
         ports["console"] = console.host, opened.port
     if replicas is not None:

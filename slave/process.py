@@ -28,9 +28,9 @@ from dumpfilter.base.printable import for_terminal
 from dumpfilter.base.security.audit import open_audit_log
 from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
+from dumpfilter.console.connection import serving
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
-from dumpfilter.console.port import ConnectionDirectory
-from dumpfilter.console.server import ConsoleEndpoint, serving
+from dumpfilter.console.port import ConnectionDirectory, ConsoleEndpoint
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.slave import facts
@@ -137,7 +137,7 @@ def run_slave(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # SIGTERM ends a slave as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    users = {} if console is None else console.users()
+    users, roles = ({}, {}) if console is None else console.accounts()
     if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
     slave = Slave(options, filters, sources, readers=None if ports is None else ports.channels)
@@ -153,7 +153,7 @@ def run_slave(
         with ExitStack() as stack:
             if console is not None:
                 tls = console.tls or kept_tls(options.relay_dir, console.host, console.ca)
-                opened = serving(replace(console, tls=tls), executor, users, console.roles(), directory)
+                opened = serving(replace(console, tls=tls), executor, users, roles, directory)
                 executor.port = stack.enter_context(opened).port
             if ports is not None:
                 stack.enter_context(ports.serving(slave, executor, directory))

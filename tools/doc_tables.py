@@ -10,14 +10,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import dumpfilter.master.console  # noqa: F401 — It declares statements.
+import dumpfilter.console.statements
+import dumpfilter.master.console  # noqa: F401 — These modules declare statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, Symbol
 from dumpfilter.console.facts import Facts
 from dumpfilter.console.metrics import Process
-from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.statements import COMMANDS, STATEMENTS
+from dumpfilter.console.sql.grammar import NEEDS, Role
 from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import Source
@@ -80,7 +80,7 @@ def _metrics(*groups: type[Facts[Any]]) -> Iterator[str]:
 
 def _role(role: Role) -> Iterator[str]:
     yield f"`{role}`"
-    needs = [need for need in (*STATEMENTS.values(), *COMMANDS) if need.role is role]
+    needs = [need for need in NEEDS if need.role is role]
     for changes in (False, True):
         yield ", ".join(f"`{need.statement}`" for need in needs if need.changes is changes)
 

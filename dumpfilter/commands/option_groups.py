@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login
     from dumpfilter.base.security.tls import ReloadingTls, TlsSource
     from dumpfilter.console.metrics import MetricsEndpoint
-    from dumpfilter.console.server import ConsoleEndpoint
+    from dumpfilter.console.port import ConsoleEndpoint
     from dumpfilter.filter.channels import ChannelFilters
     from dumpfilter.filter.filter import FilterOptions
     from dumpfilter.index.fileset import BinlogSet
@@ -379,7 +379,7 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
         """
         if self.console_port is None:
             return None
-        from dumpfilter.console.server import ConsoleEndpoint
+        from dumpfilter.console.port import ConsoleEndpoint
 
         path = self.console_password_file
         made = path is not None and make_password(path)

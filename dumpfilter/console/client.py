@@ -6,7 +6,6 @@ A script is divided as the ``mysql`` client does: ``;``, ``\g`` or ``\G`` ends a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +18,7 @@ from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection
 from dumpfilter.base.security.listening import is_loopback
 
 
-@dataclass(frozen=True)
-class ScriptStatement:
+class ScriptStatement(NamedTuple):
     r"""One statement of an SQL script, with its line number and the output format that its terminator asks for."""
 
     text: str

@@ -1,4 +1,4 @@
-"""One client's connection: the login, then one command after another until the client leaves.
+"""One client's connection: the login, then one command after another until the client leaves. The console's server.
 
 All connections of a console share one asyncio event loop. Each statement runs in a worker thread, so that a long
 statement delays no other client and can be interrupted.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import socket
 import struct
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
@@ -27,13 +30,14 @@ from dumpfilter.base.security.listening import is_loopback
 from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
-from dumpfilter.console.limits import unread
-from dumpfilter.console.port import ClientPort, Greeting
+from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting, unread
 from dumpfilter.console.prepared import Prepared
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import MAX_STATEMENT
-from dumpfilter.console.sql.interruption import Interrupt, held
+from dumpfilter.console.sql.commands import MAX_STATEMENT, Executor
+from dumpfilter.console.sql.grammar import Role
+from dumpfilter.console.sql.interruption import Interrupt, begin_statement, held
 from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
@@ -59,6 +63,16 @@ A server's max_prepared_stmt_count limits the sum over all sessions.
 """
 _AFTER_LOGIN = 2
 """The sequence number of the console's first packet after the greeting and the client's first packet."""
+
+_STOP_SECONDS = 10.0
+
+_SWITCH_SECONDS = 5e-4
+"""The time after which Python makes a computing thread release the interpreter lock, seconds
+(``sys.setswitchinterval``).
+
+A thread that passes a commit on takes the lock several times. With Python's 5 ms, commits that come every 5 ms would
+queue up as long as a statement runs.
+"""
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
@@ -110,6 +124,8 @@ class Connection:
         """The client's network address and port."""
         self.peer = "localhost" if self.address[0] in ("127.0.0.1", "::1") else self.address[0]
         """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
+        self.user: str | None = None
+        """The user who has logged in, or None before the login."""
         self.session: Session | None = None
         self.running: str | None = None
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
@@ -135,7 +151,7 @@ class Connection:
                 await self._log_in()
             await self._serve_commands()
         except TimeoutError:
-            self.log.info("client.login_timeout")
+            self.log.info("client.idle" if self.session else "client.login_timeout")
         except ClientGone:
             pass
         finally:
@@ -156,15 +172,9 @@ class Connection:
 
         Info is the running statement, or None.
         """
-        running = self.running
-        if running is not None:
+        if (running := self.running) is not None:
             return "Query", "executing", running
         return "Sleep" if self.session else "Connect", "", None
-
-    @property
-    def user(self) -> str | None:
-        """The user who has logged in, or None before the login."""
-        return self.session.user if self.session else None
 
     def row(self) -> ProcessRow:
         """Return the connection's row of SHOW PROCESSLIST. Its column Time has the seconds since the client connected.
@@ -173,7 +183,7 @@ class Connection:
         session, (command, state, info) = self.session, self.doing
         return (
             self.id,
-            session.user if session else "unauthenticated user",
+            self.user or "unauthenticated user",
             self.peer,
             session.database if session else None,
             command,
@@ -247,7 +257,7 @@ class Connection:
                 session.database = session.schema(login.database)
         except SqlError as error:
             await self._refuse(error)
-        self.session = session
+        self.user, self.session = login.user, session
         self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self.stream.send(answers.ok(login.capabilities, Result(), info))
         self.stream.start_compression(login)
@@ -363,8 +373,7 @@ class Connection:
 
     async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
         self.log.warning("client.access_denied", user=user[:80])
-        using = "YES" if with_password else "NO"
-        error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, using)
+        error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, "YES" if with_password else "NO")
         audit("login", account=user, peer=self.peer, result=str(error))
         await asyncio.sleep(self.port.denial_seconds)
         await self._refuse(error)
@@ -372,12 +381,8 @@ class Connection:
     async def _serve_commands(self) -> None:
         while True:
             try:
-                try:
-                    async with asyncio.timeout(IDLE_SECONDS):
-                        number, data = await self.stream.read_command(self._admit_command)
-                except TimeoutError:
-                    self.log.info("client.idle")
-                    return
+                async with asyncio.timeout(IDLE_SECONDS):
+                    number, data = await self.stream.read_command(self._admit_command)
                 if number == Commands.COM_QUIT:
                     return
                 handler = getattr(self, f"_{_COMMANDS.get(number)}", None)
@@ -418,7 +423,7 @@ class Connection:
         """
         return self._client.limits.counting()(function)
 
-    async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
+    async def _in_thread(self, text: str, call: Callable[[], T]) -> T:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
         # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
         async with self._client.limits.threads:
@@ -428,8 +433,9 @@ class Connection:
             is_large = len(text) >= LARGE_STATEMENT
 
             def run() -> T:
+                begin_statement(interrupt)
                 with held(self.port.large, interrupt) if is_large else contextlib.nullcontext():
-                    return self.counted(call)(interrupt)
+                    return self.counted(call)()
 
             try:
                 return await self.finished(asyncio.get_running_loop().run_in_executor(self.port.pool, run))
@@ -491,7 +497,7 @@ class Connection:
         if len(session.prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         text = self._text(data)
-        statement = await self._in_thread(text, lambda _: Prepared.of(text))
+        statement = await self._in_thread(text, lambda: Prepared.of(text))
         self._last_prepared += 1
         session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
@@ -561,3 +567,59 @@ def _character_set(collation: int) -> CharacterSet:
         if answers.has_ascii(found):
             return found
     return CharacterSet.utf8mb4
+
+
+class ConsoleServer(ClientPort):
+    """The server of a console, the port on which MySQL clients query and control a master or slave."""
+
+    connection = Connection
+
+    @contextmanager
+    def running(self) -> Iterator[ConsoleServer]:
+        """Accept clients in a thread of the console while the ``with`` block runs, and yield the server.
+
+        Raises OptionError if the address cannot be listened on, and OutputError if the file for the port's number
+        cannot be written.
+        """
+        loop = ServingLoop("console")
+        loop.start()
+        try:
+            with self.serving(loop):
+                log.info("console.listening", host=self.endpoint.host, port=self.port)
+                yield self
+        finally:
+            loop.end(_STOP_SECONDS)
+
+
+def serving(
+    endpoint: ConsoleEndpoint,
+    executor: Executor,
+    users: Mapping[str, StoredPassword],
+    roles: Mapping[str, Role],
+    directory: ConnectionDirectory,
+) -> AbstractContextManager[ConsoleServer]:
+    """Return a context manager that serves a console (a port for MySQL clients), and yields its server.
+
+    ``executor`` is the master or slave, which carries out replication commands. ``users`` and ``roles`` have the
+    password and the role of each user by name. ``directory`` has the open connections of all ports of the process.
+    Raises OptionError if the address cannot be used, and OutputError if the file for the port's number cannot be
+    written.
+    """
+    if endpoint.new_password_file is not None:
+        log.warning(
+            "console.password_made",
+            user=endpoint.user or auth.DEFAULT_USER,
+            file=str(endpoint.new_password_file),
+        )
+    for user in sorted(user for user, password in users.items() if password.is_empty):
+        log.warning(
+            "console.read_only",
+            user=user,
+            role=roles.get(user, Role.READ).value,
+            hint="the user has no password; with --console-password-file the user gets the role all",
+        )
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
+    # time when a statement has made many objects.
+    gc.freeze()
+    return ConsoleServer(executor, endpoint, users, roles=roles, directory=directory).running()

@@ -103,20 +103,15 @@ async def accepted(
     """
     loop = asyncio.get_running_loop()
     listener.setblocking(False)
+    # The clients' sockets inherit these options. Keep-alive packets reveal clients that vanished without closing the
+    # connection. TCP_NODELAY sends short answers at once.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while True:
         try:
             client, address = await loop.sock_accept(listener)
-            _set_up(client)
         except Exception as error:
             failed(error)
             await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
         else:
             yield client, address
-
-
-def _set_up(client: socket.socket) -> None:
-    # Keep-alive packets reveal clients that vanished without closing the connection.
-    with contextlib.suppress(OSError):
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # TCP_NODELAY sends short answers at once.
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

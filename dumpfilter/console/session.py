@@ -29,8 +29,7 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console import answers
-from dumpfilter.console.limits import CLIENT_MEMORY, CONSOLE_MEMORY
-from dumpfilter.console.port import ClientPort
+from dumpfilter.console.port import CLIENT_MEMORY, CONSOLE_MEMORY, ClientPort
 from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.sql import columns, server_errors
 from dumpfilter.console.sql.columns import columns_of

@@ -1,8 +1,9 @@
 """The statements of a client, and their execution.
 
 Replication commands go to the master or slave. The console itself answers SELECT, SET, SHOW TABLES and the like, and
-refuses all other statements with a server's errors. A statement that the console answers is declared, with its syntax,
-at the function that carries it out. The function gets the session and the parsed values, and returns the result.
+refuses all other statements with a server's errors. :func:`_answer` declares the syntax of a statement that the console
+answers, and the function that carries it out. The function gets the session and the parsed values, and returns the
+result.
 
 The account's role decides what a client may run: ``read`` < ``replicate-admin`` < ``all``. ``python
 tools/doc_tables.py`` writes the table of docs/console.md from this module.
@@ -11,7 +12,7 @@ tools/doc_tables.py`` writes the table of docs/console.md from this module.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib import resources
 from typing import NoReturn
 
@@ -21,33 +22,24 @@ from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import GRAMMAR, MAX_STATEMENT, Command, parse_statement
-from dumpfilter.console.sql.grammar import Cursor, Need, Role
-from dumpfilter.console.sql.interruption import Interrupt, interruptible
+from dumpfilter.console.sql.commands import MAX_STATEMENT, Command, parse_statement
+from dumpfilter.console.sql.grammar import NEEDS, READERS, Cursor, Need, Role, form
+from dumpfilter.console.sql.interruption import running_interrupt
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.select import mysql_text, parse
 from dumpfilter.console.sql.server_errors import SqlError
 
-COMMANDS: Sequence[Need] = GRAMMAR.needs
-"""The required role of each replication command, and whether the command changes anything."""
-
-_ALLOWED = (
+_READS = Need(
     "SELECT, WITH, VALUES, TABLE, (SELECT …), SHOW …, DESCRIBE, DESC, EXPLAIN, USE, DO, SET, BEGIN, "
-    "START TRANSACTION, COMMIT, ROLLBACK, UNLOCK TABLES, KILL"
+    "START TRANSACTION, COMMIT, ROLLBACK, UNLOCK TABLES",
+    Role.READ,
 )
-STATEMENTS = {
-    name.replace("(SELECT", "(").split()[0]: Need(name, Role.READ, changes=name == "KILL")
-    for name in _ALLOWED.split(", ")
-}
-"""The required role of each other statement that the console carries out, by the statement's first word.
-
-KILL needs the role ``all`` for the connections of other users, which :meth:`Session.may_see` decides.
-"""
+_KILLS = Need("KILL", Role.READ, changes=True)
+"""KILL needs the role ``all`` for the connections of other users, which :meth:`Session.may_see` decides."""
+NEEDS[:0] = _READS, _KILLS
 
 SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
-_SHOWN_AND_SECRET = 2
-"""The factor by which more tokens are read than characters are shown. Later tokens cannot appear in the cut text."""
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
@@ -92,10 +84,9 @@ def without_passwords(text: str, longest: int) -> str:
     if len(text) <= longest and not _names_password(text):
         return text
     parts: list[str] = []
-    length = 0
     in_password = False
-    # A password becomes shorter. Each other token takes two characters or more with its space.
-    for token in itertools.islice(tokens(text), _SHOWN_AND_SECRET * longest):
+    # Later tokens are left out. Beside a very long password they would not fit into the cut text.
+    for token in itertools.islice(tokens(text), longest):
         comma = token.kind is TokenKind.SYMBOL and token.value == ","
         if in_password and (comma or token.word in _AFTER_PASSWORD):
             in_password = False
@@ -108,9 +99,6 @@ def without_passwords(text: str, longest: int) -> str:
         if _names_password(token.value):
             in_password = True
             parts.append(SECRET)
-        length += len(part) + 1
-        if length > longest:
-            break
     return " ".join(parts)[:longest]
 
 
@@ -119,36 +107,32 @@ def _names_password(text: str) -> bool:
     return any(word in upper for word in _BEFORE_PASSWORD)
 
 
-def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
+def execute_statement(session: Session, text: str) -> Result:
     """Carry out one SQL statement of a client in the client's session, and return its result.
 
-    Another thread ends the statement early by setting ``interrupt``. The audit log records a statement that changes
-    anything or that the user may not use. Raises SqlError for a statement that fails. A replication command is carried
-    out by the master or slave, whose errors are raised, too.
+    Another thread ends the statement early by setting the signal of :func:`running_interrupt`. The audit log records a
+    statement that changes anything or that the user may not use. Raises SqlError for a statement that fails. A
+    replication command is carried out by the master or slave, whose errors are raised, too.
     """
     session.questions += 1
-    parsed = parse_statement(text)
-    function = None if isinstance(parsed, Command) else parsed.func
-    if function is None:
-        need = parsed.need
-    else:
-        need = STATEMENTS["KILL" if function is _kill else "SELECT"]
+    need, method, values = command = parse_statement(text)
     outcome, is_allowed = "ok", session.role.includes(need.role)
-    with interruptible(interrupt):
-        if function is not diagnostics and not interrupt.is_set():
-            session.diagnostics = ()
-        try:
-            if not is_allowed:
-                raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
-            result: Result = session.executor.execute(parsed) if function is None else parsed(session)
-        except BaseException as failed:
-            outcome = str(failed) if isinstance(failed, SqlError) else f"{type(failed).__name__}: {failed}"
-            raise
-        finally:
-            if need.changes or not is_allowed:
-                # The audit log cuts the text again, and marks the cut, if the text is one character too long.
-                what = without_passwords(text, LONGEST_IN_AUDIT_LOG + 1)
-                audit(what, account=session.user, peer=session.host, result=outcome)
+    interrupt = running_interrupt()
+    if method is not diagnostics and not interrupt.is_set():
+        session.diagnostics = ()
+    try:
+        if not is_allowed:
+            raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
+        is_own = callable(method)
+        result: Result = method(session, **values) if is_own else session.executor.execute(command)
+    except BaseException as failed:
+        outcome = str(failed) if isinstance(failed, SqlError) else f"{type(failed).__name__}: {failed}"
+        raise
+    finally:
+        if need.changes or not is_allowed:
+            # The audit log cuts the text again, and marks the cut, if the text is one character too long.
+            what = without_passwords(text, LONGEST_IN_AUDIT_LOG + 1)
+            audit(what, account=session.user, peer=session.host, result=outcome)
     if result.notes and not interrupt.is_set():
         # The client of an interrupted statement has received error 1317. The late result must not replace the
         # warnings that SHOW WARNINGS returns.
@@ -156,8 +140,7 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     return result
 
 
-def _refuse(statement: str, session: Session) -> NoReturn:
-    del session
+def _refuse(session: Session, statement: str) -> NoReturn:
     raise server_errors.ER_NOT_SUPPORTED_YET(statement)
 
 
@@ -233,17 +216,12 @@ def _number(cursor: Cursor) -> int:
     return cursor.unsigned() if cursor.token.kind is TokenKind.INTEGER else cursor.fail()
 
 
-GRAMMAR.readers.update(
-    assignments=_assignments,
-    condition=_condition,
-    number=_number,
-    table=_table_name,
-)
+READERS.update(assignments=_assignments, condition=_condition, number=_number, table=_table_name)
 
 
 def _show(
-    view: str,
     session: Session,
+    view: str,
     schema: str | None = None,
     name: str = "",
     condition: Condition = ("", "", ""),
@@ -325,25 +303,30 @@ def _accept(session: Session) -> Result:
     return OK
 
 
+def _answer(syntax: str, carry_out: Callable[..., Result], need: Need = _READS, **constants: object) -> None:
+    """Add a statement to the grammar. ``carry_out`` gets the session, the parsed values and ``constants``."""
+    form(syntax, lambda **values: Command(need, carry_out, constants | values))
+
+
 for _paragraph in _VIEWS.split("\n\n")[1:]:
     _lines = _paragraph.splitlines()
-    _select = " ".join(line for line in _lines if not line.startswith("-- "))
+    _view = " ".join(line for line in _lines if not line.startswith("-- "))
     for _line in _lines:
         if _line.startswith("-- "):
-            GRAMMAR.call(_line.removeprefix("-- "), _show, _select)
+            _answer(_line.removeprefix("-- "), _show, view=_view)
 for _word in ("WARNINGS", "errors:ERRORS"):
-    GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
-GRAMMAR.call("SHOW GRANTS :rest", _grants)
-GRAMMAR.call("SHOW CREATE VIEW *:table", _create_view)
-GRAMMAR.call("USE database:identifier", _use)
-GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
-GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
-GRAMMAR.call("DO expressions:rest", _do)
-GRAMMAR.call("SET assignments:assignments", _set)
-GRAMMAR.call("BEGIN|COMMIT|ROLLBACK :rest", _accept)
-GRAMMAR.call("START TRANSACTION :rest", _accept)
-GRAMMAR.call("UNLOCK TABLES", _accept)
-GRAMMAR.call("SELECT|WITH|VALUES|TABLE|( text:whole", Session.select)
+    _answer(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
+_answer("SHOW GRANTS :rest", _grants)
+_answer("SHOW CREATE VIEW *:table", _create_view)
+_answer("USE database:identifier", _use)
+_answer("KILL [CONNECTION] number:number", _kill, _KILLS)
+_answer("KILL query_only:QUERY number:number", _kill, _KILLS)
+_answer("DO expressions:rest", _do)
+_answer("SET assignments:assignments", _set)
+_answer("BEGIN|COMMIT|ROLLBACK :rest", _accept)
+_answer("START TRANSACTION :rest", _accept)
+_answer("UNLOCK TABLES", _accept)
+_answer("SELECT|WITH|VALUES|TABLE|( text:whole", Session.select)
 for _beginning in _REFUSED.split(","):
-    GRAMMAR.call(f"{_beginning} :rest", _refuse, " ".join(_beginning.split()))
-GRAMMAR.call(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} :rest", _refuse, "EXPLAIN")
+    _answer(f"{_beginning} :rest", _refuse, statement=" ".join(_beginning.split()))
+_answer(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} :rest", _refuse, statement="EXPLAIN")

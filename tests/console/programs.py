@@ -13,7 +13,7 @@ from unittest import mock
 
 from structlog.testing import capture_logs
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from tests.commands.in_process import Finished, run
 
 

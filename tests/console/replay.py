@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.filter.channels import ChannelFilters, split_channel
 from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.master.console import MasterConsole

@@ -15,16 +15,19 @@ import pytest
 import structlog
 
 from dumpfilter.console import connection as connections
-from dumpfilter.console import limits, serving_loop, wire
 from dumpfilter.console import port as ports
 from dumpfilter.console import session as sessions
-from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, size_of
+from dumpfilter.console import wire
+from dumpfilter.console.connection import ConsoleServer, serving
 from dumpfilter.console.port import (
+    CLIENT_MEMORY,
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
+    MOST_SELECTS,
     RESERVED_CONNECTIONS,
+    ConsoleEndpoint,
+    size_of,
 )
-from dumpfilter.console.server import ConsoleEndpoint, ConsoleServer, serving
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import Column, Result
 from dumpfilter.console.sql.server_errors import SqlError
@@ -164,11 +167,11 @@ def test_no_file_descriptors(console: ConsoleServer) -> None:
 def test_an_unforeseen_error_closes_the_port_to_nobody(
     console: ConsoleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(client: socket.socket) -> None:
+    def fail(listener: socket.socket) -> None:
         monkeypatch.undo()
         raise ZeroDivisionError("made")
 
-    monkeypatch.setattr(serving_loop, "_set_up", fail)
+    monkeypatch.setattr(socket.socket, "accept", fail)
     address = "127.0.0.1", console.port
     with (
         structlog.testing.capture_logs() as logged,
@@ -278,8 +281,8 @@ def ask_and_do_not_read(console: ConsoleServer, user: str = "root") -> Raw:
 
 
 def test_results_that_nobody_reads(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "RESULT_MEMORY", 28 << 20)
-    monkeypatch.setattr(limits, "RESULT_MEMORY_OF_USER", 21 << 20)
+    monkeypatch.setattr(ports, "RESULT_MEMORY", 28 << 20)
+    monkeypatch.setattr(ports, "RESULT_MEMORY_OF_USER", 21 << 20)
     with ask_and_do_not_read(console), ask_and_do_not_read(console):
         wait_until(lambda: console.unread.total() > 16_700_000)
         with connect(console) as third:

@@ -13,7 +13,7 @@ from dumpfilter.base.errors import ConnectionLost, OptionError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.console.client import ScriptStatement, console_login, run_statements, script_statements
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from tests.console.small_executor import SmallExecutor
 from tests.receiver.fake_source import FakeSource, greeting, packet, result, small_set
 from tests.receiver.test_impostors import Impostor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from tests.console.programs import Terminal, dumpfilter_sql, mariadb, mariadb_arguments
 from tests.console.small_executor import SmallExecutor
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy
 from sqlalchemy.pool import StaticPool
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from tests.console.small_executor import SmallExecutor
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from tests.console.small_executor import SmallExecutor
 from tests.master.replicas.serving import MARIADB, MYSQL, serving
 

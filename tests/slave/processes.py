@@ -20,7 +20,7 @@ from tests.slave.relayed import contents
 _LAUNCHER = """
 import json, os, signal, sys, threading
 import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
-import dumpfilter.master.server, dumpfilter.slave.channels, dumpfilter.slave.console, dumpfilter.console.server
+import dumpfilter.master.server, dumpfilter.slave.channels, dumpfilter.slave.console, dumpfilter.console.connection
 from dumpfilter.cli import main
 assert threading.active_count() == 1, "a fork would lose the other threads"
 for line in sys.stdin:

@@ -13,9 +13,9 @@ import pymysql
 import pytest
 from pymysql.constants import COMMAND
 
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.sql.commands import parse_statement
-from dumpfilter.console.sql.interruption import Interrupt, interruptible
+from dumpfilter.console.sql.interruption import Interrupt, begin_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.slave.driven import UUID, Driven, Master, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
@@ -262,11 +262,11 @@ def test_a_statement_whose_client_has_left_waits_no_longer_for_the_channels(tmp_
         interrupt = Interrupt()
 
         def show() -> None:
-            with interruptible(interrupt):
-                try:
-                    here.slave.console.execute(parse_statement("SHOW REPLICA STATUS"))
-                except SqlError as error:
-                    failures.append(error.number)
+            begin_statement(interrupt)
+            try:
+                here.slave.console.execute(parse_statement("SHOW REPLICA STATUS"))
+            except SqlError as error:
+                failures.append(error.number)
 
         with here.slave.slave.lock:
             thread = threading.Thread(target=show, daemon=True)

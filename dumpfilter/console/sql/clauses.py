@@ -47,6 +47,7 @@ _LONG_AGO = datetime(1970, 1, 1)
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SPANS = ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
+"""The units of INTERVAL, beside those that :data:`_MONTHS` has with their months."""
 _LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
 
 NAME_CHARS = 64
@@ -83,8 +84,8 @@ def moment(cursor: Cursor) -> Mapping[str, Any]:
         count = cursor.integer() * (1 if sign == "+" else -1)
         unit = cursor.expect(*_SPANS, *_MONTHS)
         try:
-            value = None if value is None else _shifted(value, count, unit)
-        except OverflowError:
+            value = value and _shifted(value, count, unit)
+        except (OverflowError, ValueError):
             warnings.append(server_errors.ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
             value = None
     return {"before": value or _LONG_AGO, "warnings": tuple(warnings)}
@@ -120,10 +121,10 @@ def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
             raise server_errors.ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
         return value
     has_arguments = cursor.accept("(")
-    if has_arguments and token.word not in _CLOCKS:
-        raise server_errors.ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
     if not has_arguments and token.word not in _CLOCKS - _WITH_PARENTHESES:
         raise server_errors.ER_BAD_FIELD_ERROR(token.value, "field list")
+    if token.word not in _CLOCKS:
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
     if has_arguments and not cursor.accept(")"):
         # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
         digits = cursor.integer()
@@ -135,13 +136,11 @@ def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
 
 def _shifted(value: datetime, count: int, unit: str) -> datetime:
     """Return ``value`` plus ``count`` units. ``unit`` is a unit of MySQL's INTERVAL, such as MONTH. Raises
-    OverflowError for a result out of range.
+    OverflowError or ValueError for a result out of range.
     """
     if unit in _SPANS:
         return value + timedelta(**{f"{unit.lower()}s": count})
     year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)
-    if not 1 <= year <= 9999:
-        raise OverflowError
     return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
-from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
+from dumpfilter.console.sql.grammar import FORMS, NEEDS, READERS, Cursor, Need, Role, form, parse
 from dumpfilter.console.sql.result import Result
 
 _UNTIL_PLACES = [f"{log}_LOG_{part}" for log in ("SOURCE", "MASTER", "RELAY") for part in ("FILE", "POS")]
@@ -110,19 +110,15 @@ def _count(cursor: Cursor) -> int:
     return cursor.integer()
 
 
-GRAMMAR = Grammar(
-    {
-        "effective": effective_rules,
-        "filters": filter_clauses,
-        "limit": limit,
-        "moment": moment,
-        "source": source,
-        "threads": _threads,
-        "until": _until,
-    }
+READERS.update(
+    effective=effective_rules,
+    filters=filter_clauses,
+    limit=limit,
+    moment=moment,
+    source=source,
+    threads=_threads,
+    until=_until,
 )
-"""The grammar with the readers of the values that the statements' syntax names. :func:`statement` adds the statements.
-"""
 
 
 def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[..., Command]:
@@ -140,22 +136,26 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
     """
     need = Need(name, role, changes)
     method = re.sub(r"\W+", "_", f"_{name.partition(',')[0].lower()}")
-    GRAMMAR.needs.append(need)
+    NEEDS.append(need)
 
     def made(**values: Any) -> Command:
         return Command(need, method, values)
 
-    for form in forms:
-        GRAMMAR.form(form, made)
+    for syntax in forms:
+        form(syntax, made)
     return made
 
 
 class Command(NamedTuple):
-    """A parsed statement about replication, such as START REPLICA, which an :class:`Executor` carries out."""
+    """A parsed statement. An :class:`Executor` carries out a statement about replication, such as START REPLICA. The
+    console carries out any other statement.
+    """
 
     need: Need
-    method: str
-    """The name of the executor's method that carries the statement out."""
+    method: Any
+    """The name of the executor's method that carries the statement out, or the console's function that does. Such a
+    function gets the client's session, too.
+    """
     values: dict[str, Any]
     """The values in the statement, by the method's parameters. Absent optional values are left out."""
 
@@ -210,13 +210,13 @@ def _checked_start(**values: Any) -> Command:
     return _start_replica(**values)
 
 
-GRAMMAR.form(
+form(
     "START REPLICA|SLAVE [channel:channel] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
     f"{FOR_CHANNEL}",
     _checked_start,
 )
-GRAMMAR.form("START every:ALL SLAVES|REPLICAS [threads:threads]", _start_replica)
+form("START every:ALL SLAVES|REPLICAS [threads:threads]", _start_replica)
 statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
@@ -270,11 +270,8 @@ statement(
 statement("FLUSH PRIVILEGES", Role.ALL, "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES", changes=True)
 
 
-def parse_statement(text: str) -> Any:
-    """Parse one statement, with or without a semicolon at its end.
-
-    A statement about replication is returned as a :class:`Command`. Any other statement is returned as a function that
-    carries the statement out in a given session. The text of a SELECT is not parsed yet.
+def parse_statement(text: str) -> Command:
+    """Parse one statement, with or without a semicolon at its end. The text of a SELECT is not parsed yet.
 
     Raises SqlError: ER_PARSE_ERROR for text that the grammar does not allow, ER_EMPTY_QUERY, and other errors that the
     server's parser raises.
@@ -295,8 +292,8 @@ the manual that corresponds to your MySQL server version for the right syntax to
     first = opening.word or opening.value
     if len(text) > MAX_STATEMENT and first != "START":
         raise server_errors.too_long(MAX_STATEMENT)
-    if first in GRAMMAR.forms:
-        return GRAMMAR.parse(text)
+    if first in FORMS:
+        return parse(text)  # type: ignore[no-any-return]
     is_known = first in _KNOWN.split()
     raise server_errors.ER_NOT_SUPPORTED_YET(first) if is_known else server_errors.syntax_error(text, 0)
 

@@ -1,9 +1,7 @@
 """The interpreter of the statements' syntax, and the cursor with which it reads a statement token by token.
 
-A statement about replication is declared once. The declaration has the syntax, the role that the statement needs,
-whether the audit log records it, and its name in the documentation.
-A statement that the console itself answers is declared at the function that carries it out. A form of syntax is a text
-of these words:
+A statement is declared once. The declaration has the syntax, the role that the statement needs, whether the audit log
+records it, and its name in the documentation. A form of syntax is a text of these words:
 
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several keywords,
 - ``user:line``: the value of the field ``user``, which the reader function ``line`` parses,
@@ -20,9 +18,8 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, TokenReader
 from dumpfilter.console.sql import server_errors
@@ -216,8 +213,7 @@ class Role(enum.StrEnum):
         return order.index(self) >= order.index(other)
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(NamedTuple):
     """The lowest role of a user who may run a statement of the console, and whether the statement changes anything."""
 
     statement: str
@@ -227,92 +223,76 @@ class Need:
     """Whether the statement changes the state of the master, the slave or the console. The audit log records it."""
 
 
-Reader = Callable[[Cursor], Any]
+READERS: dict[str, Callable[[Cursor], Any]] = dict(vars(Cursor))
+"""The functions that read values, by name: the methods of :class:`Cursor`, and those that other modules add. In the
+syntax ``user:line``, the function ``line`` reads the value of the field ``user``.
+"""
+NEEDS: list[Need] = []
+"""The required role of each declared statement, and whether it changes anything."""
+FORMS: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
+"""The forms of syntax, by first word. A form is its words and the function that gets the values.
+
+The first word of a statement in parentheses is ``(``.
+"""
 
 
-class Grammar:
-    """The syntax of the statements that the console (a port for MySQL clients) accepts, and the parser for them.
+def form(syntax: str, made: Callable[..., Any]) -> None:
+    """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
 
-    A reader function parses one value of a statement. In the syntax text ``user:line``, the method ``line`` of
-    :class:`Cursor` parses the value of the field ``user``. ``readers`` has further functions, by name.
+    In this example the part in brackets is optional, and ``threads:threads`` is the field ``threads``, whose value the
+    reader function of this name parses. :func:`parse` calls ``made`` with the fields' values as keyword arguments, and
+    returns its result.
     """
+    words = _WORDS.findall(syntax)
+    for first in words[0].split("|"):
+        FORMS.setdefault(first, []).append((words, made))
 
-    def __init__(self, readers: Mapping[str, Reader]) -> None:
-        self.needs: list[Need] = []
-        """The required role of each statement about replication, and whether it changes anything."""
-        self.readers = dict(readers)
-        """The functions that read values, by name. A module with statements of its own adds its readers."""
-        self.forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
-        """The forms of syntax, by first word. A form is its words and the function that gets the values.
 
-        The first word of a statement in parentheses is ``(``.
-        """
+def parse(text: str) -> Any:
+    """Parse a statement whose first word is in :data:`FORMS`. Return an object with its values.
 
-    def form(self, syntax: str, made: Callable[..., Any]) -> None:
-        """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
+    Raises SqlError: ER_PARSE_ERROR at the first token that no syntax allows, and the errors of the functions that
+    read values.
+    """
+    failures: list[tuple[int, SqlError]] = []
+    opening = Cursor(text).token
+    for words, made in FORMS[opening.word or opening.value]:
+        cursor = Cursor(text)
+        try:
+            values = _match(words, cursor)
+            cursor.end()
+            return made(**values)
+        except SqlError as failed:
+            is_syntax = failed.number == server_errors.ER_PARSE_ERROR.number
+            failures.append((cursor.token.start if is_syntax else len(text) + 1, failed))
+    raise max(failures, key=lambda failure: failure[0])[1]
 
-        In this example the part in brackets is optional, and ``threads:threads`` is the field ``threads``, whose value
-        the reader function of this name parses. :meth:`parse` calls ``made`` with the fields' values as keyword
-        arguments, and returns its result.
-        """
-        words = _WORDS.findall(syntax)
-        for first in words[0].split("|"):
-            self.forms.setdefault(first, []).append((words, made))
 
-    def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
-        """Add an allowed syntax for a statement that a function carries out, such as SHOW WARNINGS.
-
-        :meth:`parse` returns a ``functools.partial`` of ``function``, with ``arguments`` as first arguments and the
-        parsed values as keyword arguments. The caller of :meth:`parse` calls the partial with the remaining arguments,
-        such as the session.
-        """
-        self.form(syntax, functools.partial(functools.partial, function, *arguments))
-
-    def parse(self, text: str) -> Any:
-        """Parse a statement whose first word is in :attr:`forms`. Return an object with its values, or a function
-        that carries the statement out.
-
-        Raises SqlError: ER_PARSE_ERROR at the first token that no syntax allows, and the errors of the functions that
-        read values.
-        """
-        failures: list[tuple[int, SqlError]] = []
-        opening = Cursor(text).token
-        for words, made in self.forms[opening.word or opening.value]:
-            cursor = Cursor(text)
+def _match(words: Sequence[str], cursor: Cursor) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        if word == "[":
+            group, begin = list(iter(rest.__next__, "]")), cursor.token
             try:
-                values = self._match(words, cursor)
-                cursor.end()
-                return made(**values)
-            except SqlError as failed:
-                is_syntax = failed.number == server_errors.ER_PARSE_ERROR.number
-                failures.append((cursor.token.start if is_syntax else len(text) + 1, failed))
-        raise max(failures, key=lambda failure: failure[0])[1]
-
-    def _match(self, words: Sequence[str], cursor: Cursor) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        rest = iter(words)
-        for word in rest:
-            if word == "[":
-                group, begin = list(iter(rest.__next__, "]")), cursor.token
-                try:
-                    found = self._match(group, cursor)
-                except SqlError:
-                    if cursor.token is begin:
-                        continue
-                    raise
-                if "channel" in values and "channel" in found:
-                    raise server_errors.ER_WRONG_ARGUMENTS(
-                        "CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)"
-                    )
-                values |= found
-                continue
-            field, colon, reader = word.partition(":")
-            if not colon:
-                cursor.expect(*word.split("|"))
-            elif reader.isupper():
-                cursor.expect(reader)
-                values[field] = True
-            else:
-                value = (self.readers.get(reader) or getattr(Cursor, reader))(cursor)
-                values |= value if field == "*" else {field: value} if field else {}
-        return values
+                found = _match(group, cursor)
+            except SqlError:
+                if cursor.token is begin:
+                    continue
+                raise
+            if "channel" in values and "channel" in found:
+                raise server_errors.ER_WRONG_ARGUMENTS(
+                    "CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)"
+                )
+            values |= found
+            continue
+        field, colon, reader = word.partition(":")
+        if not colon:
+            cursor.expect(*word.split("|"))
+        elif reader.isupper():
+            cursor.expect(reader)
+            values[field] = True
+        else:
+            value = READERS[reader](cursor)
+            values |= value if field == "*" else {field: value} if field else {}
+    return values

@@ -42,23 +42,17 @@ class Interrupt(threading.Event):
 _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default=None)
 
 
-@contextmanager
-def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Make ``interrupt`` the signal that ends the calling thread's SQL statement, for the duration of the ``with``
-    block.
+def begin_statement(interrupt: Interrupt) -> None:
+    """Make ``interrupt`` the signal that ends the SQL statement which the calling thread begins.
 
-    Functions called in the block find the signal by :func:`running_interrupt`.
+    The functions that carry the statement out find the signal by :func:`running_interrupt`.
     """
-    token = _running.set(interrupt)
-    try:
-        yield
-    finally:
-        _running.reset(token)
+    _running.set(interrupt)
 
 
 def running_interrupt() -> Interrupt:
-    """Return the signal that ends the SQL statement which the calling thread runs. Outside a statement, return a new
-    signal that nobody sets.
+    """Return the signal that ends the SQL statement which the calling thread runs. A thread that has begun no statement
+    gets a new signal that nobody sets.
     """
     return _running.get() or Interrupt()
 
@@ -93,8 +87,7 @@ def check_interrupted() -> None:
     threads run meanwhile.
     """
     turns.pause()
-    interrupt = _running.get()
-    if interrupt is not None and interrupt.is_set():
+    if running_interrupt().is_set():
         raise ER_QUERY_INTERRUPTED()
 
 

@@ -25,9 +25,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
@@ -102,8 +101,7 @@ as long for the interpreter's lock.
 """
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """The state of a client's session that a SELECT on the console (a port for MySQL clients) can read: tables,
     variables and functions.
     """
@@ -112,11 +110,11 @@ class Environment:
     """The function that returns the table of a schema and a name. It raises SqlError if no such table exists."""
     database: str | None = None
     """The session's current database (set by USE), or None. Table names without a schema belong to it."""
-    variables: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] = {}
     """The values of the system variables (``@@x``) by their names in lower case."""
-    user_variables: Mapping[str, object] = field(default_factory=dict)
+    user_variables: Mapping[str, object] = {}
     """The values of the user variables (``@x``) by their names in lower case."""
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = {}
     """The functions that depend on the session, such as ``version()`` and SOURCE_POS_WAIT, by their names in lower
     case. They may wait, and raise SqlError.
     """

@@ -155,4 +155,4 @@ def as_class(command: commands.Command) -> Command:
 def parsed(text: str) -> Any:
     """Parse a statement, and return an object of its class. Raises SqlError."""
     found = commands.parse_statement(text)
-    return as_class(found) if isinstance(found, commands.Command) else found
+    return as_class(found) if isinstance(found.method, str) else found

@@ -344,7 +344,7 @@ def test_now_is_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_other_statements_are_calls(text: str) -> None:
-    assert callable(parse_statement(f"  {text} ; "))
+    assert callable(parse_statement(f"  {text} ; ").method)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from dumpfilter.console.limits import CLIENT_MEMORY
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.connection import ConsoleServer
+from dumpfilter.console.port import CLIENT_MEMORY
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql.commands import Executor
-from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import OK, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
@@ -79,7 +78,7 @@ def session(store: BinlogStore = MYSQL) -> Session:
 
 
 def answer(statement: str, session: Session) -> Result:
-    return execute_statement(session, statement, Interrupt())
+    return execute_statement(session, statement)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import ConnectionDirectory
-from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
