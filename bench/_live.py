@@ -19,7 +19,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from bench._common import OUT, steadily
-from bench._processes import serve
+from dumpfilter.base.helper import serve
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids

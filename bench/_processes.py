@@ -81,13 +81,6 @@ def _run(function: Callable[..., Coroutine[Any, Any, None] | None], *arguments: 
         asyncio.run(coroutine)
 
 
-def serve(pipe: Connection, answer: Callable[..., object]) -> None:
-    """Answer the requests that come through a child's pipe, until the pipe closes."""
-    with suppress(EOFError):
-        while True:
-            pipe.send(answer(*pipe.recv()))
-
-
 async def requests(pipe: Connection) -> AsyncIterator[Any]:
     """Yield the requests that come through a child's pipe, until the pipe closes."""
     with suppress(EOFError):

@@ -6,9 +6,10 @@ from functools import partial
 
 from bench._common import MYSQL_ROOT, Cases, Options, Report, binlogs, keeping
 from bench._live import receive
-from bench._processes import Child, master, serve
+from bench._processes import Child, master
 from bench._servers import copied, run_silently
 from bench.grpc_end_to_end import connected, dump
+from dumpfilter.base.helper import serve
 from dumpfilter.binlog.format import Family
 
 

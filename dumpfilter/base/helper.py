@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
-from multiprocessing.connection import Pipe
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ END_TIMEOUT = 10.0
 _LOG_SHOWN = 500
 
 
-class Helper(AbstractContextManager["Helper"]):
+class Helper:
     """A process that answers the requests of this process, one after another. It ends with this process, however this
     process ends.
 
@@ -120,3 +120,13 @@ class Helper(AbstractContextManager["Helper"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def serve(caller: Connection, answer: Callable[..., object]) -> None:
+    """Answer the requests of a helper's caller, until the caller sends :data:`END` or closes its end of the socket.
+
+    ``caller`` is the helper's end of the socket. ``answer`` is called with the parts of a request.
+    """
+    with suppress(EOFError, ConnectionError):
+        while (request := caller.recv()) is not END:
+            caller.send(answer(*request))

@@ -58,13 +58,6 @@ def start_time(pid: int) -> int | None:
     return None if state in "ZX" else int(fields[_START_TIME])
 
 
-def is_alive(pid: int, started: int) -> bool:
-    """Tell whether the process ``pid`` still runs, and is the same that had this id at the time ``started`` (see
-    :func:`start_time`).
-    """
-    return start_time(pid) == started
-
-
 def kept_directory() -> Path:
     """Create and return a temporary directory for a topology whose files stay after its end. Its name differs from
     those of the temporary directories that a later topology removes.
@@ -72,58 +65,41 @@ def kept_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
 
-class State:
-    """The lock on the directory of a topology that this process runs, and the directory's state file. The file names
-    this process, so that other commands find it.
+@contextlib.contextmanager
+def taken(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> Iterator[Path]:
+    """Lock a directory for a new topology during the ``with`` block, and yield the directory. Remains of an earlier
+    topology are removed first. The directory's state file names this process, so that other commands find it.
 
-    The directory stays locked until :meth:`close`.
-    """
-
-    def __init__(self, directory: Path, *, is_made: bool, keep: bool, is_command: bool = False) -> None:
-        self.directory = directory
-        self._is_made = is_made
-        self._keep = keep
-        self._lock = _locked(directory)
-        content = {"pid": os.getpid(), "started": start_time(os.getpid()), "is_command": is_command}
-        replace(directory / STATE, json.dumps(content).encode(), synced=False)
-
-    def close(self) -> None:
-        """Release the lock of the topology's directory, so that another topology can use the directory. Unless all
-        files are kept, remove the directory first, if it was made for the topology. In a directory that existed before,
-        only the logs and the report stay.
-        """
-        try:
-            if self._is_made and not self._keep:
-                shutil.rmtree(self.directory, ignore_errors=True)
-            elif not self._keep:
-                remove_files(self.directory, keep=KEPT)
-        finally:
-            self._lock.release()
-
-
-def take(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> State:
-    """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
-
-    With ``directory`` None the topology gets a temporary directory. With ``keep`` the files stay at the end.
-    ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end it,
-    and a directory that did not exist before is removed at the end. Raises TopologyBusy, and TestbedError for a
-    directory with other files.
+    With ``directory`` None the topology gets a temporary directory. At the end a directory that was made for the
+    topology is removed. In a directory that existed before, only the logs and the report stay. With ``keep`` all files
+    stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end
+    it, and a directory that did not exist before counts as made for the topology. Raises TopologyBusy, and TestbedError
+    for a directory with other files.
     """
     clean_temporary()
+    started = start_time(os.getpid())
     if directory is None:
-        prefix = f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"
-        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_made=True, keep=keep)
-    directory = directory.absolute()
-    # The directory of a topology that was killed has a state file.
-    is_made = is_command and (not directory.exists() or (directory / STATE).exists())
-    directory.mkdir(parents=True, exist_ok=True)
-    if (directory / STATE).exists():
-        clean(directory)
-    elif any(path.name != LOCK and path.name not in KEPT for path in directory.iterdir()):
-        raise TestbedError(
-            f"{directory}: has files that no topology made: name an empty directory or a new one"
-        )
-    return State(directory, is_made=is_made, keep=keep, is_command=is_command)
+        is_made, directory = True, Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{started}-"))
+    else:
+        directory = directory.absolute()
+        # The directory of a topology that was killed has a state file.
+        is_made = is_command and (not directory.exists() or (directory / STATE).exists())
+        directory.mkdir(parents=True, exist_ok=True)
+        others = {path.name for path in directory.iterdir()} - {LOCK, *KEPT}
+        if others and not clean(directory):
+            raise TestbedError(
+                f"{directory}: has files that no topology made: name an empty directory or a new one"
+            )
+    with _locked(directory):
+        content = {"pid": os.getpid(), "started": started, "is_command": is_command}
+        replace(directory / STATE, json.dumps(content).encode(), synced=False)
+        try:
+            yield directory
+        finally:
+            if is_made and not keep:
+                shutil.rmtree(directory, ignore_errors=True)
+            elif not keep:
+                remove_files(directory, keep=KEPT)
 
 
 class Owner(NamedTuple):
@@ -139,7 +115,7 @@ def owner_of(directory: Path) -> Owner | None:
     try:
         content = json.loads((directory / STATE).read_text())
         owner = Owner(content["pid"], content["is_command"])
-        return owner if is_alive(owner.pid, content["started"]) else None
+        return owner if start_time(owner.pid) == content["started"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -151,25 +127,19 @@ def clean(directory: Path) -> bool:
     """
     if not (directory / STATE).exists():
         return False
-    lock = _locked(directory)
-    try:
+    with _locked(directory):
         remove_files(directory)
-    finally:
-        lock.release()
     return True
 
 
 def clean_temporary() -> None:
     """Remove the temporary directories of topologies whose processes were killed and could not remove them."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
-        try:
+        with contextlib.suppress(OSError, ValueError, TopologyBusy):
             pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")
-            if directory.stat().st_uid != os.getuid() or is_alive(int(pid), int(started)):
-                continue
-            clean(directory)
-            shutil.rmtree(directory, ignore_errors=True)
-        except (OSError, ValueError, TopologyBusy):
-            continue
+            if directory.stat().st_uid == os.getuid() and start_time(int(pid)) != int(started):
+                clean(directory)
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
@@ -186,23 +156,19 @@ def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
             path.unlink(missing_ok=True)
 
 
-def remove_directory(directory: Path) -> None:
-    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
-    its topology then still runs or was not cleaned.
-    """
-    if directory.exists() and not (directory / STATE).exists():
-        remove_files(directory, keep=())
-        directory.rmdir()
-
-
-def _locked(directory: Path) -> DirectoryLock:
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
     busy = (
         "a topology is up in this directory; end it with dumpfilter topology down, or name another directory"
     )
     try:
-        return DirectoryLock(directory / LOCK, f"{directory}: {busy}")
+        lock = DirectoryLock(directory / LOCK, f"{directory}: {busy}")
     except DirectoryBusy as error:
         raise TopologyBusy(str(error)) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 # -- the control socket
@@ -314,7 +280,7 @@ class Control:
         if owner is None or not self._ends_in_order(owner.pid):
             if owner_of(self.directory) is not None or not clean(self.directory):
                 raise self._without_socket()
-            remove_directory(self.directory)
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _ends_in_order(self, pid: int) -> bool:
         """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal. Return
@@ -340,18 +306,15 @@ class Control:
         """
         owner = owner_of(self.directory)
         if owner is None:
-            return NotUp(
-                f"{self.directory}: no topology is up in this directory; start one with dumpfilter topology up, or "
-                "name its directory with --directory"
+            what = (
+                "no topology is up in this directory; start one with dumpfilter topology up, or name its directory "
+                "with --directory"
             )
-        if owner.is_command:
-            return NotUp(
-                f"{self.directory}: the topology is starting (process {owner.pid}); wait, or end it with dumpfilter "
-                "topology down"
-            )
-        return NotUp(
-            f"{self.directory}: process {owner.pid} runs the topology in this directory; end the process"
-        )
+        elif owner.is_command:
+            what = f"the topology is starting (process {owner.pid}); wait, or end it with dumpfilter topology down"
+        else:
+            what = f"process {owner.pid} runs the topology in this directory; end the process"
+        return NotUp(f"{self.directory}: {what}")
 
     def ask(self, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any) -> Any:
         """Call a method of the running topology, or of its node ``node`` or link ``link``, and return the method's

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation, told_once
 from dumpfilter.base.endings import ENDINGS
-from dumpfilter.base.helper import END, Helper
+from dumpfilter.base.helper import Helper, serve
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 
 # -- the client
@@ -210,14 +210,7 @@ class _KeeperProcess:
 
     def run(self) -> None:
         """Serve requests until the caller (the process that started the keeper) has ended."""
-        while True:
-            request = END
-            with contextlib.suppress(EOFError, OSError):
-                request = self._caller.recv()
-            if request is END:
-                return
-            method, *arguments = request
-            self.tell(getattr(self, method)(*arguments))
+        serve(self._caller, lambda method, *arguments: getattr(self, method)(*arguments))
 
     def close(self) -> None:
         """Kill all child processes of the keeper."""
@@ -281,10 +274,12 @@ class _KeeperProcess:
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
         sys.exit(0)
 
-    def tell(self, answer: object) -> None:
-        """Send an answer to the process that started this keeper process. Do nothing if that process has ended."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._caller.send(answer)
+    def tell_of_compilation(self) -> None:
+        """Tell the process that started this keeper process that the keeper compiles. Do nothing if that process has
+        ended.
+        """
+        with contextlib.suppress(ConnectionError):
+            self._caller.send(COMPILES)
 
 
 def _end_with_parent(parent: int) -> None:
@@ -312,7 +307,7 @@ def main() -> None:
         # Imports make many objects and hardly any garbage.
         gc.disable()
         # Compiling can take a minute.
-        on_compilation(lambda: keeper.tell(COMPILES))
+        on_compilation(keeper.tell_of_compilation)
         # A forked child need not import the modules of masters and slaves.
         for name in ("edge", "master.process", "slave.process", "cli"):
             importlib.import_module(f"{_COMMAND}.{name}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.base.compiler.notice import TEXT, on_compilation
-from dumpfilter.testbed.directory import kept_directory, take
+from dumpfilter.testbed.directory import kept_directory, taken
 from dumpfilter.testbed.keeper import shared_keeper
 from dumpfilter.topology.links.client import LinkProcess
 
@@ -46,7 +46,7 @@ def up(
             :meth:`Testbed.release`.
         timeout: the time limit for the start of one node, seconds.
         wait_timeout: the default time limit of later waits, seconds.
-        is_command: whether the process is ``dumpfilter topology up`` (see :func:`.directory.take`).
+        is_command: whether the process is ``dumpfilter topology up`` (see :func:`.directory.taken`).
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
     StartFailed, and TopologyBusy.
@@ -57,10 +57,9 @@ def up(
         directory = kept_directory()
     with contextlib.ExitStack() as closing:
         # The logs and the report of an earlier run stay when the new one fails.
-        state = take(None if directory is None else Path(directory), keep=keep, is_command=is_command)
-        closing.callback(state.close)
-        links = LinkProcess(state.directory / "links.log")
-        closing.callback(links.close)
+        given = None if directory is None else Path(directory)
+        place = closing.enter_context(taken(given, keep=keep, is_command=is_command))
+        links = closing.enter_context(LinkProcess(place / "links.log"))
 
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
@@ -72,7 +71,7 @@ def up(
         check_topology(checked)
         ground = Ground(
             checked,
-            state.directory,
+            place,
             keeper,
             holds_files=hold,
             start_timeout=timeout,

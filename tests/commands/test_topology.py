@@ -138,8 +138,9 @@ def test_bytes_that_nobody_counts_are_a_dash() -> None:
 
 def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from dumpfilter.testbed.directory import take;"
-        "state = take(Path(sys.argv[1]), is_command=sys.argv[2] == 'command'); print(flush=True); time.sleep(300)"
+        "import sys, time; from pathlib import Path; from dumpfilter.testbed.directory import taken;"
+        "place = taken(Path(sys.argv[1]), is_command=sys.argv[2] == 'command'); place.__enter__(); "
+        "print(flush=True); time.sleep(300)"
     )
     for kind in ("python", "command"):
         with subprocess.Popen(

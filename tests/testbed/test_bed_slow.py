@@ -23,7 +23,7 @@ from dumpfilter.testbed import (
     Unknown,
     up,
 )
-from dumpfilter.testbed.directory import is_alive, start_time
+from dumpfilter.testbed.directory import start_time
 from dumpfilter.testbed.nodes import Slave
 from dumpfilter.topology import link, make_topology, master, read, slave, workload
 from tests.slave.driven import wait_until
@@ -256,7 +256,7 @@ def test_a_named_directory_is_busy_while_the_topology_is_up(tmp_path: Path) -> N
     assert len(pids) == 2
     for pid, started in pids:
         assert started is not None
-        assert not is_alive(pid, started)
+        assert start_time(pid) != started
     assert [path.name for path in directory.iterdir()] == ["logs"]
     bed.down()
 

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock
 
 import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.testbed import starting, up
-from dumpfilter.testbed.directory import LOCK, clean, clean_temporary, take
+from dumpfilter.testbed.directory import LOCK, clean, clean_temporary, taken
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
 
 
 def test_a_directory_is_taken_once(tmp_path: Path) -> None:
-    state = take(tmp_path / "new", keep=True)
-    with pytest.raises(TopologyBusy, match="a topology is up in this directory"):
-        take(tmp_path / "new")
-    with pytest.raises(TopologyBusy):
-        clean(tmp_path / "new")
-    state.close()
-    take(tmp_path / "new").close()
+    with taken(tmp_path / "new", keep=True):
+        with pytest.raises(TopologyBusy, match="a topology is up in this directory"), taken(tmp_path / "new"):
+            pass
+        with pytest.raises(TopologyBusy):
+            clean(tmp_path / "new")
+    with taken(tmp_path / "new"):
+        pass
 
 
 def test_foreign_files_are_never_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(TestbedError, match="has files that no topology made"):
-        take(tmp_path)
+    with pytest.raises(TestbedError, match="has files that no topology made"), taken(tmp_path):
+        pass
     assert not clean(tmp_path)
     assert (tmp_path / "thesis.tex").exists()
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    take(tmp_path, keep=True).close()
+    with taken(tmp_path, keep=True):
+        pass
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "relay").write_text("x")
     assert clean(tmp_path)
@@ -43,15 +44,14 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_temporary_directories_of_dead_processes_are_removed(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    ours = take(None)
-    dead = tmp_path / "dumpfilter-topology-1-1-abc"
-    dead.mkdir()
-    (dead / "file").write_text("x")
-    other = tmp_path / "dumpfilter-topology-of-somebody"
-    other.mkdir()
-    clean_temporary()
-    assert sorted(tmp_path.iterdir()) == sorted([ours.directory, other])
-    ours.close()
+    with taken(None) as ours:
+        dead = tmp_path / "dumpfilter-topology-1-1-abc"
+        dead.mkdir()
+        (dead / "file").write_text("x")
+        other = tmp_path / "dumpfilter-topology-of-somebody"
+        other.mkdir()
+        clean_temporary()
+        assert sorted(tmp_path.iterdir()) == sorted([ours, other])
 
 
 def test_a_topology_that_does_not_start_leaves_the_logs_of_the_one_before(
@@ -61,7 +61,7 @@ def test_a_topology_that_does_not_start_leaves_the_logs_of_the_one_before(
     (tmp_path / "logs" / "web.log").write_text("what happened")
     (tmp_path / "report.json").write_text("{}")
     for name in ("shared_keeper", "LinkProcess"):
-        monkeypatch.setattr(starting, name, Mock())
+        monkeypatch.setattr(starting, name, MagicMock())
     with pytest.raises(OptionError, match="a node is missing at the end"):
         up("m >>", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "report.json"]

@@ -18,7 +18,7 @@ import pytest
 
 import dumpfilter
 from dumpfilter.base.compiler.notice import on_compilation
-from dumpfilter.testbed.directory import is_alive, start_time
+from dumpfilter.testbed.directory import start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper, Program
 from dumpfilter.testbed.node import Ground
@@ -37,7 +37,7 @@ def keeper() -> Iterator[Keeper]:
 
 def wait_for_end(pid: int, started: int) -> None:
     deadline = time.monotonic() + WAIT
-    while is_alive(pid, started):
+    while start_time(pid) == started:
         assert time.monotonic() < deadline, f"process {pid} runs"
         time.sleep(0.01)
 
