@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, get_args
@@ -25,7 +25,7 @@ from dumpfilter.base.waiting import until
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper, Program
-from dumpfilter.testbed.servers.server import ADDRESS, Process, write_secret
+from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
 from dumpfilter.testbed.servers.sql import Account, SqlServer
 from dumpfilter.testbed.values import (
     NO_LAG,
@@ -46,7 +46,8 @@ from dumpfilter.topology.model import Kind, Link, Node, Reading, Topology
 
 FIRST_SERVER_ID = 101
 
-_END_TIMEOUT = 30.0
+END_TIMEOUT = 30.0
+"""The time limit for the end of a process of dumpfilter, seconds."""
 
 
 @dataclass
@@ -114,9 +115,7 @@ class Ground:
         self._is_ending.set()
         self.keeper.end_if_importing()
         for child in tuple(self._children):
-            if child.poll() is None:
-                child.kill()
-                child.wait(_END_TIMEOUT)
+            end_process(child, in_order=False, timeout=END_TIMEOUT)
 
 
 # -- links
@@ -159,10 +158,10 @@ class TestbedLink(OpenLink):
     @property
     def throughput(self) -> float:
         """The rate of bytes towards the target in the last seconds, bytes per second."""
-        (first, before), (last, after) = (
-            (self.passed[0], self.passed[-1]) if self.passed else ((0.0, 0), (0.0, 0))
-        )
-        return (after - before) / (last - first) if last > first else 0.0
+        if len(self.passed) < 2:
+            return 0.0
+        (first, before), (last, after) = self.passed[0], self.passed[-1]
+        return (after - before) / (last - first)
 
     def open(self, host: str, port: int) -> None:
         """Open the link's proxy, which delays bytes and can cause faults. The proxy connects its clients to the source,
@@ -313,6 +312,12 @@ class TestbedNode(abc.ABC):
     """Whether the node's readers get positions in the node's own binlog."""
     applies = False
     """Whether the node has SQL threads, which apply what the node has received."""
+    process: Child | None = None
+    """The node's process. None for a node without a process, and before the first start."""
+    account: Account
+    """The user and password with which MySQL or MariaDB replicas and masters of dumpfilter log in to read this node's
+    binlog. Nodes without a server process have none, and a started server has one after its first start.
+    """
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         self.name = node.name
@@ -393,10 +398,14 @@ class TestbedNode(abc.ABC):
     def _end(self, *, in_order: bool) -> None:
         """End the node's process or thread, by a regular shutdown (``in_order``) or with SIGKILL."""
 
-    @property
-    def process(self) -> Process | None:
-        """The node's process. None for a node without a process, and before the first start."""
-        return None
+    def _spawn(
+        self, arguments: Sequence[str], environment: Mapping[str, str] = {}, *, is_executed: bool = False
+    ) -> Child:
+        """Start the node's process, and return it. The arguments are those of :class:`.keeper.Program`."""
+        self.process = self._ground.start(
+            Program(self.name, arguments, self.log, environment, is_executed=is_executed)
+        )
+        return self.process
 
     @property
     def state(self) -> State:
@@ -563,12 +572,12 @@ class TestbedNode(abc.ABC):
         origin. Raises NotCaughtUp, and NodeIsDown for a node that does not run.
         """
         self._check_running()
-        goals = {}
-        for origin in {feed.origin.name: feed.origin for feed in self.feeds}.values():
+        goals = []
+        for origin in dict.fromkeys(feed.origin for feed in self.feeds):
             if origin.feeds and origin.is_running:
                 origin.catch_up(deadline)
-            goals[origin.name] = origin.goal()
-        for goal in goals.values():
+            goals.append(origin.goal())
+        for goal in goals:
             self.wait_for(goal, deadline)
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
@@ -604,13 +613,6 @@ class TestbedNode(abc.ABC):
     def address_for(self, reader: Kind) -> tuple[str, int]:
         """Return the host and port of this node to which nodes that replicate from it connect. ``reader`` is their
         kind, such as ``slave`` or ``server``. Nodes without a server process have no address.
-        """
-        raise NotImplementedError
-
-    @property
-    def account(self) -> Account:
-        """The user and password with which MySQL or MariaDB replicas and masters of dumpfilter log in to read this
-        node's binlog.
         """
         raise NotImplementedError
 

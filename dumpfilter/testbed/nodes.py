@@ -8,11 +8,13 @@ says "in use" until the file is complete. The index file names a file once the f
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -34,12 +36,11 @@ from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed, TestbedError
-from dumpfilter.testbed.keeper import Child, Program
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.keeper import Child
+from dumpfilter.testbed.node import END_TIMEOUT, PAUSED, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers.server import (
     ADDRESS,
     REPLICATION,
-    Process,
     Server,
     end_process,
     find_program,
@@ -64,7 +65,6 @@ from dumpfilter.topology.notations import toml_value
 
 # -- masters and slaves
 
-STOP_TIMEOUT = 30.0
 _POLL = 0.005
 _LOG_SHOWN = 2000
 _LOOK_FOR_ERRORS = 1.0
@@ -82,7 +82,7 @@ class OwnNode(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._child: Child | None = None
+        self.account = Account(REPLICATION, ground.replication_password)
         readers = ground.topology.readers[node.name]
         self.accounts: list[dict[str, Any]] = [
             {
@@ -101,23 +101,10 @@ class OwnNode(TestbedNode):
     @property
     def server(self) -> SqlServer:
         account = Account(DEFAULT_USER, self._ground.console_password)
-        return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
-
-    @property
-    def process(self) -> Process | None:
-        return self._child
-
-    def _known_port(self, purpose: str) -> int:
-        if purpose not in self._ports:
-            raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port")
-        return self._ports[purpose]
+        return SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        return ADDRESS, self._known_port("replica" if reader == "server" else "grpc")
-
-    @property
-    def account(self) -> Account:
-        return Account(REPLICATION, self._ground.replication_password)
+        return ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
 
     def _arguments(self) -> list[str]:
         """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
@@ -152,8 +139,7 @@ class OwnNode(TestbedNode):
             for purpose, option in options.items():
                 files[purpose].unlink(missing_ok=True)
                 arguments += [option, str(self._ports[purpose]), f"{option}-file", str(files[purpose])]
-            self._child = ground.start(Program(self.name, arguments, self.log))
-            return self._child
+            return self._spawn(arguments)
 
         def failure(told: str, code: int | None) -> StartFailed:
             how = "did not get ready" if code is None else f"ended with exit code {code}"
@@ -181,7 +167,7 @@ class OwnNode(TestbedNode):
         return ["--config", str(file)]
 
     def _end(self, *, in_order: bool) -> None:
-        end_process(self._child, in_order=in_order, timeout=STOP_TIMEOUT)
+        end_process(self.process, in_order=in_order, timeout=END_TIMEOUT)
 
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
         return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
@@ -196,9 +182,8 @@ class OwnNode(TestbedNode):
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         next_look = time.monotonic() + _LOOK_FOR_ERRORS
-        while late := [
-            feed for feed in self.feeds if feed.origin is goal.origin and not self._has(feed, goal)
-        ]:
+        mine = [feed for feed in self.feeds if feed.origin is goal.origin]
+        while late := [feed for feed in mine if self.applied_place(feed) < goal.place]:
             if not self.is_running:
                 raise NodeIsDown(
                     f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(late[0])}"
@@ -212,9 +197,6 @@ class OwnNode(TestbedNode):
             if has_failed or now > deadline:
                 raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in late))
             time.sleep(_POLL)
-
-    def _has(self, feed: Feed, goal: Goal) -> bool:
-        return self.applied_place(feed) >= goal.place
 
     def _threads(self) -> Mapping[str, ChannelState]:
         """Return the states of the node's replication channels, with their threads, in a dictionary by the channels'
@@ -273,10 +255,8 @@ class Master(OwnNode):
             rows = self.execute(
                 "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slaves WHERE server_id = %s", (server_id,)
             )
-            return {
-                "bytes_received": sum(sent for sent, _ in rows),
-                "bytes_dropped": sum(dropped for _, dropped in rows),
-            }
+            sent, dropped = map(sum, zip((0, 0), *rows, strict=True))
+            return {"bytes_received": sent, "bytes_dropped": dropped}
         return {}
 
     def applied_place(self, feed: Feed) -> Place:
@@ -310,9 +290,7 @@ class Slave(OwnNode):
     def _arguments(self) -> list[str]:
         masters = [(feed.channel, *feed.address) for feed in self.feeds]
         rules = {feed.channel: feed.reading.rules for feed in self.feeds}
-        is_effective = (
-            semantics_of([rule for given in rules.values() for rule in given]) is FilterSemantics.EFFECTIVE
-        )
+        is_effective = semantics_of(itertools.chain(*rules.values())) is FilterSemantics.EFFECTIVE
         return [
             *(f"--master={name and f'{name}='}{host}:{port}" for name, host, port in masters),
             f"--server-id={self._ground.server_id(self.name)}",
@@ -395,6 +373,11 @@ class SqlNode(TestbedNode):
     """A node of a topology that is a MySQL or MariaDB server, to which SQL statements can be sent."""
 
     writes_binlog = True
+    _query: str
+    """The query part of the server's URL, which a master of dumpfilter gets on its command line to read the server.
+
+    An example is ``?password-file=…``. It also has options of TLS. It is empty without options.
+    """
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
         return self.server.host, self.server.port
@@ -402,15 +385,7 @@ class SqlNode(TestbedNode):
     def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
         host, port = feed.address
         user = quote(self.account.user, safe="")
-        return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
-
-    def _query(self) -> str:
-        """Return the query part of the server's URL, which a master of dumpfilter gets on its command line to read the
-        server.
-
-        An example is ``?password-file=…``. It also has options of TLS. It is empty without options.
-        """
-        raise NotImplementedError
+        return [f"mysql://{user}@{host}:{port}/{self._query}", "--store", str(store)]
 
     def goal(self) -> Goal:
         if not self.is_running:
@@ -463,31 +438,20 @@ class StartedServer(SqlNode):
             rules={feed.channel: feed.reading.rules for feed in self.feeds},
             init=self._init,
             log=self.log,
-            spawn=lambda command, environment: ground.start(
-                Program(self.name, command, self.log, environment, is_executed=True)
-            ),
+            spawn=partial(self._spawn, is_executed=True),
         )
+        options = {"password-file": str(self._server.replication_password_file)}
+        if node.tls:
+            options |= {"tls": "verify-identity", "ca": str(ground.certificate)}
+        self._query = f"?{urlencode(options)}"
 
     @property
     def server(self) -> Server:
         return self._server
 
-    @property
-    def process(self) -> Process | None:
-        return self.server.process
-
-    @property
-    def account(self) -> Account:
-        return self.server.replication
-
-    def _query(self) -> str:
-        options = {"password-file": str(self.server.replication_password_file)}
-        if self.node.tls:
-            options |= {"tls": "verify-identity", "ca": str(self._ground.certificate)}
-        return f"?{urlencode(options)}"
-
     def _begin(self) -> None:
         self.server.start(self._ground.start_timeout, replicates=not self._is_paused)
+        self.account = self.server.replication
         if self._watched is None:
             for feed in self.feeds:
                 self._follow(feed)
@@ -637,33 +601,21 @@ class RunningServerNode(SqlNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._url = node.connect or ""
-        self._address = parse_source_url(self._url)
+        url = node.connect or ""
+        self._address = parse_source_url(url)
+        self._query = "".join(url.partition("?")[1:])
         found = find_credentials(self._address)
-        self._account = Account(found.user, found.password)
-        self._server: SqlServer | None = None
+        self.account = Account(found.user, found.password)
         for reader in ground.topology.readers[self.name]:
             if self._watched is None and reader.kind != "server":
                 # The server's own files may be on another machine. A master has received the same binlog.
                 self._watched = WatchedSet(ground.directory / reader.name / "store")
 
-    @property
+    @cached_property
     def server(self) -> SqlServer:
-        """The client for SQL statements to the server. Raises NodeIsDown before the start of the topology."""
-        if self._server is None:
-            raise NodeIsDown(f"{self.name}: the server has not been asked yet")
-        return self._server
-
-    @property
-    def account(self) -> Account:
-        return self._account
-
-    def _query(self) -> str:
-        query = self._url.partition("?")[2]
-        return query and f"?{query}"
+        return RunningServer(self.name, self._address.host, self._address.port, self.account)
 
     def _begin(self) -> None:
-        self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
         self._ports = {"sql": self.port}
 
     def _end(self, *, in_order: bool) -> None:

@@ -22,7 +22,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -293,17 +293,16 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
                 start_new_session=True,
             )
         told, _ = process.communicate(timeout=_TIMEOUT)
-    except BaseException as error:
-        if process is not None:
+    except subprocess.TimeoutExpired:
+        raise StartFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise StartFailed(f"{command[0]}: cannot be run: {error}") from None
+    finally:
+        if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             # The output ends when the last of the child processes has ended.
             process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise StartFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
-        if isinstance(error, OSError):
-            raise StartFailed(f"{command[0]}: cannot be run: {error}") from None
-        raise
     if process.returncode:
         raise StartFailed(f"{command[0]} failed:\n{told.decode(errors='replace')[-_LOG_SHOWN:]}")
 
@@ -401,6 +400,7 @@ _LOWEST_PORT = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
+@dataclass(eq=False)
 class Server(SqlServer):
     """A server with its own data directory, which can be stopped, killed and started again.
 
@@ -409,54 +409,43 @@ class Server(SqlServer):
     also listens on ``data/socket``, where root needs no password.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        directory: Path,
-        *,
-        name: str,
-        server_id: int,
-        options: Sequence[str] = (),
-        rules: Rules | None = None,
-        init: Sequence[str] = (),
-        port: int = 0,
-        log: Path | None = None,
-        spawn: Spawn,
-    ) -> None:
-        """Describe a server, which does not run yet.
+    program: Program
+    """The server's program."""
+    directory: Path
+    """The directory for the server's files. A directory that has the data of an earlier run is used again, with its
+    accounts.
+    """
+    _: KW_ONLY
+    name: str
+    """The server's name in errors."""
+    server_id: int
+    options: Sequence[str] = ()
+    """Further options of the command line. They take precedence over all other options."""
+    rules: Rules = field(default_factory=dict)
+    """The server's own filter rules, by channel."""
+    init: Sequence[str] = ()
+    """Statements that run once, when the server is new."""
+    port: int = 0
+    """The port. 0 before the first start of a server that uses any free port."""
+    log: Path = Path("error.log")
+    """The file of the error log, relative to ``directory``."""
+    spawn: Spawn
+    """The function that starts the server's process."""
+    process: Process | None = field(default=None, init=False)
 
-        Parameters:
-            program: the server's program.
-            directory: the directory for the server's files. A directory that has the data of an earlier run is used
-                again, with its accounts.
-            name: the server's name in errors.
-            server_id: its server id.
-            options: further options of the command line. They take precedence over all other options.
-            rules: the server's own filter rules, by channel.
-            init: statements that run once, when the server is new.
-            port: the port, or 0 for a free one.
-            log: the file of the error log. None: ``error.log`` in ``directory``.
-            spawn: the function that starts the server's process.
-        """
-        super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
-        self.program = program
-        self.directory = directory
-        self.server_id = server_id
-        self.data = directory / "data"
-        self.log = log or directory / "error.log"
+    def __post_init__(self) -> None:
+        super().__init__(self.name, self.program.family, ADDRESS, self.port, Account(ADMIN, ""))
+        self.options = [option if option.startswith("-") else f"--{option}" for option in self.options]
+        self.log = self.directory / self.log
+        self.data = self.directory / "data"
         self.socket = self.data / "socket"
         """The path of the socket file."""
         self.replication = Account(REPLICATION, "")
-        self.replication_password_file = directory / "replication.password"
+        self.replication_password_file = self.directory / "replication.password"
         """The file with only the password of ``replication``, for ``mysql://…?password-file=FILE``."""
-        self._admin_password_file = directory / "admin.password"
-        self._first_statements = directory / "first.sql"
+        self._admin_password_file = self.directory / "admin.password"
+        self._first_statements = self.directory / "first.sql"
         """The file with the statements of a new server. It is removed when they and ``init`` have run."""
-        self.process: Process | None = None
-        self._spawn = spawn
-        self._init = init
-        self._options = [option if option.startswith("-") else f"--{option}" for option in options]
-        self._rules = rules or {}
 
     @property
     def replication_address(self) -> SourceAddress:
@@ -481,7 +470,7 @@ class Server(SqlServer):
             making.rename(self.data)
 
     def _make_data(self, directory: Path) -> None:
-        make_data(self.program, directory, self._options)
+        make_data(self.program, directory, self.options)
 
     def _accounts(self) -> list[str]:
         admin, replication = f"'{ADMIN}'@'{ADDRESS}'", f"'{REPLICATION}'@'{ADDRESS}'"
@@ -516,7 +505,7 @@ class Server(SqlServer):
             if self.port == 0 or (attempt and is_new):
                 self.port = free_port()
             environment = {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())}
-            self.process = self._spawn([*self._command(), *options], environment)
+            self.process = self.spawn([*self._command(), *options], environment)
             return self.process
 
         def is_ready() -> bool:
@@ -536,7 +525,7 @@ class Server(SqlServer):
         start_process(launch, is_ready, failure, log=self.log, deadline=time.monotonic() + timeout)
         if is_new:
             try:
-                self.sql(*self._init)
+                self.sql(*self.init)
             except TestbedError as error:
                 self.kill()
                 raise StartFailed(f"{error}: correct the statement in init") from None
@@ -558,8 +547,8 @@ class Server(SqlServer):
             *as_root(),
             *self.dialect.small,
             *self.dialect.options,
-            *self.dialect.rule_options(self._rules),
-            *self._options,
+            *self.dialect.rule_options(self.rules),
+            *self.options,
         ]
 
     @property
@@ -601,7 +590,7 @@ class Server(SqlServer):
         """
         if any(state.channel == channel for state in channel_states(self)):
             self.control("STOP", [channel])
-        rules = self.dialect.new_channel_rules(channel, self._rules.get(channel, ()))
+        rules = self.dialect.new_channel_rules(channel, self.rules.get(channel, ()))
         self.sql(self.dialect.follow(channel, source, place), *rules)
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
