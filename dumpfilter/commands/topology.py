@@ -193,7 +193,7 @@ def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings) -
         # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
             if given.table and console.is_terminal:
-                watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
+                watch_status(lambda: bed.status().as_dict(), hint=_HINT)
             console.print(status_view(bed.status().as_dict()))
             typer.echo(f"{bed.topology.name} is up in {bed.directory}")
             # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.

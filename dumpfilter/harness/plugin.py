@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import operator
 import re
@@ -121,15 +122,16 @@ def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
 _settings = pytest.StashKey[Settings]()
 _running = pytest.StashKey[list["Testbed"]]()
 """The topologies that a test uses and that are up."""
-_kept = pytest.StashKey[list[str]]()
-"""The directories that stay after the run."""
 _failed = pytest.StashKey[bool]()
 """Whether the test has failed, so that the state of its topologies is unknown."""
 
 _HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfilter.testbed.")
 """The prefixes of modules whose stack frames mean nothing to the author of a test."""
 
-_KEPT_BY_WORKER = "topology_kept"
+_KEPT = "topology_kept"
+"""The name of the properties in a test's report that name the directories that stay after the run. pytest-xdist sends
+them to its main process.
+"""
 
 MOST_SHARED = 3
 """The limit of shared topologies that run at once. Each real server takes about 100 MB."""
@@ -192,7 +194,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
     config.stash[_settings] = _read_settings(config)
-    config.stash[_kept] = []
     notice.on_compilation(functools.partial(_tell_of_compilation, config))
 
 
@@ -207,26 +208,12 @@ def _tell_of_compilation(config: pytest.Config) -> None:
         print(f"\ndumpfilter: {notice.TEXT}", file=sys.stderr, flush=True)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the main process of pytest-xdist, from one of its workers, which directories of topologies are kept after
-    the run.
-    """
-    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[_KEPT_BY_WORKER] = session.config.stash[_kept]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Collect the names of kept topology directories from ``node``, a worker of pytest-xdist that has ended. A crashed
-    worker sends none.
-    """
-    node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print at the end of the run which directories of topologies are kept, so that the user can look at them."""
-    if kept := config.stash[_kept]:
+    reports = itertools.chain(*terminalreporter.stats.values())
+    properties = itertools.chain(*(getattr(report, "user_properties", ()) for report in reports))
+    # A test has several reports, each with all its properties until then.
+    if kept := dict.fromkeys(value for name, value in properties if name == _KEPT):
         terminalreporter.section("kept topologies")
         for directory in kept:
             terminalreporter.write_line(directory)
@@ -369,7 +356,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     finally:
         # A topology that does not start has the most interesting files.
         if directory is not None:
-            request.config.stash[_kept].append(f"{directory}  ({request.node.nodeid})")
+            request.node.user_properties.append((_KEPT, f"{directory}  ({request.node.nodeid})"))
     _hide_frames()
     return testbed
 

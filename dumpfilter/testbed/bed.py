@@ -375,6 +375,5 @@ class Testbed(AbstractContextManager["Testbed"]):
 
 def _is_ours(node: TestbedNode) -> bool:
     """Tell whether all data of a node comes from servers that were started for the topology."""
-    if not node.feeds:
-        return isinstance(node, StartedServer)
-    return all(_is_ours(feed.origin) for feed in node.feeds)
+    origins = [feed.origin for feed in node.feeds]
+    return all(map(_is_ours, origins)) if origins else isinstance(node, StartedServer)

@@ -112,13 +112,11 @@ def watch_status(
     ask: Callable[[], dict[str, Any]],
     seconds: float = REFRESH_SECONDS,
     *,
-    is_transient: bool = False,
     hint: str = "",
 ) -> NoReturn:
     """Show the status of a running topology as tables on the terminal, refreshed every ``seconds``, until Ctrl-C.
 
-    ``ask`` returns the status. With ``is_transient`` the display disappears at its end. ``hint`` is a line below the
-    tables.
+    ``ask`` returns the status. ``hint`` is a line below the tables. With a hint the display disappears at its end.
     """
 
     def view() -> RenderableType:
@@ -130,7 +128,7 @@ def watch_status(
         return Group(head, Text(), status_view(status), *below)
 
     console = Console(highlight=False)
-    with Live(view(), console=console, auto_refresh=False, transient=is_transient) as live:
+    with Live(view(), console=console, auto_refresh=False, transient=bool(hint)) as live:
         while True:
             time.sleep(seconds)
             live.update(view(), refresh=True)
