@@ -25,7 +25,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pymysql
 from pydantic import ConfigDict, Field, SkipValidation
-from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import BinlogTruncated, DumpfilterError, OptionError
@@ -73,11 +72,11 @@ from dumpfilter.topology.model import Node, NodeError, Rate, Reading, Texts, Tim
 
 # -- the definition
 
-STRICT = ConfigDict(extra="forbid")
+_BY_NAME = ConfigDict(populate_by_name=True)
+"""The pydantic configuration of a table whose fields Python sets by their names, and TOML by their keys."""
 
 
-@pydantic_dataclass(frozen=True, config=STRICT)
-class Load:
+class Load(Model):
     """The table ``[load.NODE]`` of an experiment's configuration file: SQL statements that run on the server NODE
     during all phases of the experiment.
 
@@ -90,8 +89,7 @@ class Load:
     """The interval between the starts of two statements, seconds."""
 
 
-@pydantic_dataclass(frozen=True, config=STRICT)
-class Change:
+class Change(Model):
     """A table below ``[phase.links]`` of an experiment's configuration file: the rate, delay and jitter that a link (a
     connection between two nodes) has during a phase. None: the value of the topology.
     """
@@ -101,11 +99,12 @@ class Change:
     jitter: Time | None = None
 
 
-@pydantic_dataclass(frozen=True, config=STRICT)
-class Phase:
+class Phase(Model):
     """The table ``[[phase]]`` of an experiment's configuration file: a period of the experiment, with its faults, such
     as cut connections or killed processes. The faults end with the phase.
     """
+
+    model_config = _BY_NAME
 
     seconds: Annotated[Time, Field(alias="for")]
     name: str = ""
@@ -115,7 +114,7 @@ class Phase:
     """The links that pass no byte although their connections stay open."""
     killed: Texts = ()
     """The nodes that are killed at the beginning, and started again at the end."""
-    links: dict[str, Change] = Field(default_factory=dict)
+    links: dict[str, Change] = Field({})
     """The rates and delays of links in this phase that differ from the topology's, by the link's name."""
 
     @property
@@ -131,13 +130,13 @@ class Experiment(Model):
     compared variants (ways to bring the binlog to the slaves).
     """
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = _BY_NAME
 
     name: str = ""
     topology: Annotated[Topology, SkipValidation]
     """The topology. In the file it is a short string, the name of a file beside the experiment's, or a text in TOML."""
     phases: tuple[Phase, ...] = Field((), alias="phase")
-    loads: dict[str, Load] = Field(default_factory=dict, alias="load")
+    loads: dict[str, Load] = Field({}, alias="load")
     """The statements that run on each server, by the node's name."""
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -482,8 +481,7 @@ Tell = Callable[[str], None]
 """A function that is called with a message about the progress of the experiment."""
 
 
-@dataclass(frozen=True, eq=False)
-class Committed:
+class Committed(NamedTuple):
     """The transactions that one origin (a server that wrote a binlog) committed in a run, with the measured commit
     times.
     """
@@ -497,8 +495,7 @@ class Committed:
     """
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """The measurements of one run of an experiment: the transactions that servers committed, the logs that nodes
     received, and the traffic of each link. The results of the run are computed from them.
     """

@@ -191,9 +191,6 @@ MAX_TOML = 4 << 20
 MAX_NESTING = 16
 """The limit of tables and lists nested in one another. The deepest useful nesting is three."""
 
-_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-"""The types of pydantic's errors about a key that a model, or a dataclass, does not have."""
-
 _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}""", re.ASCII)
 """The pattern of a dotted key with too many parts. TOML's parser would take time quadratic in the number of parts."""
 
@@ -267,7 +264,7 @@ def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
     key is often the reason for a missing one.
     """
     errors = error.errors(include_input=False, include_url=False)
-    first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     location = first["loc"]
     # Pydantic's location ("imposed", 1, "rules") becomes "imposed[2].rules", since people count tables from 1.
     key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
@@ -276,7 +273,7 @@ def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
 
 def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -> str:
     match error["type"]:
-        case "extra_forbidden" | "unexpected_keyword_argument":
+        case "extra_forbidden":
             *tables, key = (part for part in location if isinstance(part, str))
             fields = _fields(model)
             for table in tables:
@@ -299,7 +296,7 @@ def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -
 
 
 def _fields(model: type) -> dict[str, FieldInfo]:
-    """Return the fields of a pydantic model or dataclass, by the keys under which a TOML file sets the fields.
+    """Return the fields of a pydantic model, by the keys under which a TOML file sets the fields.
 
     Fields that only the program sets are left out.
     """

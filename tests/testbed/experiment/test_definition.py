@@ -55,8 +55,8 @@ links."m:web" = {{ rate = "1mbit", delay = "300ms" }}
     assert experiment.variants == (Variant.MASTER, Variant.NONE)
     assert (experiment.repetitions, experiment.limit, experiment.patience) == (3, 0.5, 60.0)
     assert experiment.phases == (
-        Phase(10.0, "load"),
-        Phase(2.0, "", ("m:web",), (), ("web",), {"m:web": Change(1_000_000, 0.3)}),
+        Phase(seconds=10.0, name="load"),
+        Phase(seconds=2.0, cut="m:web", killed="web", links={"m:web": Change(rate=1_000_000, delay=0.3)}),
     )
     assert [phase.only_cuts for phase in experiment.phases] == [True, False]
     assert [link.name for link in experiment.topology.links] == ["m:web"]

@@ -30,7 +30,8 @@ class NotedBed:
 def test_a_phase_has_the_faults_of_the_links_and_nodes_that_run() -> None:
     bed = NotedBed()
     changes = {"m:web": Change(delay=1.0), "db:m": Change(rate=1)}
-    phase = Phase(2.0, "faults", ("m:web", "db:m"), ("web:end", "db:m"), ("m", "web"), changes)
+    cut, silent, killed = ("m:web", "db:m"), ("web:end", "db:m"), ("m", "web")
+    phase = Phase(seconds=2.0, name="faults", cut=cut, silent=silent, killed=killed, links=changes)
     run_phase(cast(Testbed, bed), phase, {"m:web": "db:web", "web:end": "web:end"}, bed.asked.wait)
     (seconds,) = bed.asked.wait.call_args.args
     assert 1.5 < seconds <= 2.0

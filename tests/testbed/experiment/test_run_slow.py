@@ -44,7 +44,7 @@ def test_a_chain_with_an_outage_has_the_bytes_of_its_simulation_in_each_variant(
     experiment = Experiment(
         name="chain",
         topology=topology,
-        phases=(Phase(0.2, "load"), Phase(0.2, "outage", cut=("m:web",))),
+        phases=(Phase(seconds=0.2, name="load"), Phase(seconds=0.2, name="outage", cut="m:web")),
         variants=(Variant.MASTER, Variant.SLAVE),
     )
     told: list[str] = []
@@ -79,9 +79,10 @@ def test_statements_reach_slaves_and_replicas_and_plain_replication_sends_everyt
             server("replica", "mariadb", "m"),
         )
     )
-    load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
+    statements = "REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"
+    load = Load(sql=statements, every=0.01)
     variants = (Variant.PLAIN, Variant.MASTER, Variant.REPLICA)
-    phases = (Phase(0.5, "load"), Phase(0.3, "outage", cut=("m:web",)))
+    phases = (Phase(seconds=0.5, name="load"), Phase(seconds=0.3, name="outage", cut="m:web"))
     experiment = Experiment(
         name="plain", topology=topology, phases=phases, loads={"db": load}, variants=variants
     )
@@ -109,8 +110,8 @@ def test_a_load_that_fails_ends_the_experiment_in_its_phase() -> None:
     topology = Topology((server("db"), master("m", "db"), slave("web", "m")))
     told: list[str] = []
     began = time.monotonic()
-    phases = (Phase(250.0, "load"), Phase(1.0, "late"))
-    loads = {"db": Load(("SELEC {n}",), 0.01)}
+    phases = (Phase(seconds=250.0, name="load"), Phase(seconds=1.0, name="late"))
+    loads = {"db": Load(sql="SELEC {n}", every=0.01)}
     with pytest.raises(DumpfilterError, match=r"load\.db: .*1064"):
         run_experiment(Experiment(name="bad", topology=topology, phases=phases, loads=loads), told.append)
     assert time.monotonic() - began < 200
