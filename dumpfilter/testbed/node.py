@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, get_args
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 
 import pymysql
 
@@ -250,8 +250,7 @@ PAUSED = "is paused (resume() it)"
 """The words with which an error explains that a paused node does not catch up."""
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(NamedTuple):
     """A position that replicas shall reach: the end that the binlog of the node ``origin`` had at one moment."""
 
     origin: TestbedNode
@@ -260,8 +259,7 @@ class Goal:
     """The GTID set, at the goal's position, of the binlog that ``origin`` wrote. Empty if it was not read."""
 
 
-@dataclass
-class Feed:
+class Feed(NamedTuple):
     """One source of a node: the node that is read, the link (network connection) to it, and the replication channel
     that reads.
 

@@ -13,10 +13,10 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -88,12 +88,11 @@ class OwnNode(TestbedNode):
             {
                 "user": REPLICATION,
                 "server_ids": [ground.server_id(reader.name)],
-                "rules": [
-                    f"--{rule}" for one in reader.reads if one.source == self.name for rule in one.rules
-                ],
+                "rules": [f"--{rule}" for rule in one.rules],
             }
             for reader in readers
-            if reader.kind == "server"
+            for one in reader.reads
+            if reader.kind == "server" and one.source == self.name
         ]
         """The accounts of the real replicas that read the node, without the password, as in its configuration file."""
         self._serves_slaves = self.kind == "master" or any(reader.kind == "slave" for reader in readers)
@@ -455,8 +454,7 @@ class StartedServer(SqlNode):
         if self._watched is None:
             for feed in self.feeds:
                 self._follow(feed)
-            index = Path(self.server.value("@@GLOBAL.log_bin_index"))
-            self._watched = WatchedSet(index if index.is_absolute() else self.server.data / index)
+            self._watched = WatchedSet(self.server.data / self.server.value("@@GLOBAL.log_bin_index"))
             self._ports = {"sql": self.port}
 
     def _follow(self, feed: Feed) -> None:
@@ -532,15 +530,12 @@ class StartedServer(SqlNode):
         found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))
         place = channel.applied if found is None else found
         lag = watched.lag_of(place)
-        if found is None and lag != NO_LAG and self._has_all(feed, channel.gtids):
-            lag = NO_LAG
+        if found is None and lag != NO_LAG:
+            with contextlib.suppress(DumpfilterError):
+                written = feed.origin.goal().gtids
+                if written and parse_gtid_set(written).issubset(parse_gtid_set(channel.gtids)):
+                    lag = NO_LAG
         return replace(channel, applied=place, lag=lag)
-
-    def _has_all(self, feed: Feed, gtids: str) -> bool:
-        with contextlib.suppress(DumpfilterError):
-            expected = feed.origin.goal().gtids
-            return bool(expected) and parse_gtid_set(expected).issubset(parse_gtid_set(gtids))
-        return False
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
         server_id = self._ground.server_id(self.name)
@@ -563,9 +558,9 @@ class StartedServer(SqlNode):
         replication (``SOURCE_DELAY``). 0 ends the delay.
         """
         self._check_running()
+        delayed = partial(self.server.dialect.delayed, seconds=round(seconds), applies=not self._is_paused)
         for feed in self.feeds:
-            applies = not self._is_paused
-            self.server.sql(*self.server.dialect.delayed(feed.channel, round(seconds), applies=applies))
+            self.server.sql(*delayed(feed.channel))
         self._held_behind = seconds
 
     def end_connections(self) -> None:
@@ -632,8 +627,7 @@ _BITS = 8
 _READ = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Timetable:
+class Timetable(NamedTuple):
     """The transactions of one binlog file: the byte offset at which each ends, and the time at which it is due."""
 
     file: Path
@@ -669,15 +663,11 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
         here = np.flatnonzero(traffic.file == number)
         size, end = source.size(path.name), traffic.end[here]
         end[-1:] = size
-        found.append(Timetable(path, _head(path) if end.size else size, end, due[here]))
+        with path.open("rb") as file:
+            events = iter_events(file, file=path.name, verify=False)
+            head = next((event.offset for event in events if event.type not in OF_FILES), size)
+        found.append(Timetable(path, head, end, due[here]))
     return found
-
-
-def _head(path: Path) -> int:
-    """Return the byte offset of the first transaction in the binlog file ``path``, which must have transactions."""
-    with path.open("rb") as file:
-        events = iter_events(file, file=path.name, verify=False)
-        return next(event.offset for event in events if event.type not in OF_FILES)
 
 
 class Replay:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,11 +57,11 @@ def test_all_readers_of_nodes_with_tls_verify_the_certificate(family: Family, tm
         other.write_bytes(make_key_pair("127.0.0.1").certificate)
         plain = bed["plain"]
         assert isinstance(plain, StartedServer)
-        address = replace(source.server.replication_address, port=plain.feeds[0].address[1], ca=other)
+        address = source.server.replication_address._replace(port=plain.feeds[0].address[1], ca=other)
         plain.server.set_source(address)
         plain.server.control("START")
         wait_until(lambda: "SSL connection error" in status_rows(plain.server)[0]["Last_IO_Error"])
-        plain.server.set_source(replace(address, ca=bed.directory.resolve() / "certificate.pem"))
+        plain.server.set_source(address._replace(ca=bed.directory.resolve() / "certificate.pem"))
         plain.server.control("START")
         bed.wait_caught_up()
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymysql
 
@@ -57,8 +57,7 @@ _BESIDE = (".", "../bin", "../scripts")
 _VERSION_TIMEOUT = 60.0
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """An installed program of MySQL or MariaDB (``mysqld`` or ``mariadbd``): its path, family and version."""
 
     family: Family
@@ -84,12 +83,6 @@ class Program:
     def title(self) -> str:
         """The program's family and version as text for people."""
         return f"{DIALECTS[self.family].title} {self.version}"
-
-    @property
-    def number(self) -> tuple[int, int]:
-        """The major and the minor number of the program's version, for comparisons."""
-        first, second, *_ = self.version.split(".")
-        return int(first), int(second)
 
 
 def command_in(root: str, program: str) -> list[str]:
@@ -131,7 +124,7 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     if install is None:
         raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
     program = Program(family, path, version, install, root)
-    if program.number < tuple(words.oldest):
+    if [*map(int, version.split("."))] < words.oldest:
         oldest = ".".join(map(str, words.oldest))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
     return program

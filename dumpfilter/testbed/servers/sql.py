@@ -11,10 +11,9 @@ import re
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import quote
 
 import pymysql
@@ -30,8 +29,7 @@ from dumpfilter.testbed.values import NO_LAG, ChannelState, Place
 # -- the dialects
 
 
-@dataclass(frozen=True)
-class SourceAddress:
+class SourceAddress(NamedTuple):
     """The address, user and password with which a replica connects to its source: a server, or a replication port of
     dumpfilter.
     """
@@ -206,8 +204,7 @@ READ_TIMEOUT = 600.0
 _LONGEST_STATEMENT = 200
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(NamedTuple):
     """The user name and password for a login at a server."""
 
     user: str

@@ -38,7 +38,7 @@ def test_programs_are_found(programs: Callable[..., None], tmp_path: Path) -> No
     programs(mariadbd=MARIADB, mariadb_install_db="", mysqld=MYSQL)
     found = find_program("mariadb")
     assert (found.path, found.install) == (str(tmp_path / "mariadbd"), str(tmp_path / "mariadb-install-db"))
-    assert (found.title, found.number) == ("MariaDB 10.5.29", (10, 5))
+    assert found.title == "MariaDB 10.5.29"
     found = find_program("mysql")
     assert (found.path, found.install, found.title) == (str(tmp_path / "mysqld"), "", "MySQL 8.4.2")
 
