@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import signal
 import threading
@@ -76,7 +75,7 @@ def test_ctrl_c_while_a_template_is_made_leaves_nothing(tmp_path: Path, cache: P
 def test_a_data_directory_that_cannot_be_made_tells_why(tmp_path: Path, cache: Path) -> None:
     false = shutil.which("false")
     assert false is not None
-    program = dataclasses.replace(find_program("mariadb"), install=false)
+    program = find_program("mariadb")._replace(install=false)
     with pytest.raises(StartFailed, match="false failed"):
         make_data(program, tmp_path / "data")
     assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]
