@@ -83,7 +83,8 @@ class OwnNode(TestbedNode):
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self.account = Account(REPLICATION, ground.replication_password)
-        readers = ground.topology.readers[node.name]
+        # A hidden master, from which a check's reference reads, is no node of the topology.
+        readers = ground.topology.readers.get(node.name, [])
         self.accounts: list[dict[str, Any]] = [
             {
                 "user": REPLICATION,
