@@ -90,27 +90,23 @@ class Dumpfilter(CommandGroup):
 
 
 def _made(name: str) -> Any:
-    from typer.main import get_command, get_command_from_info
-    from typer.models import CommandInfo
+    from typer.main import get_command
 
     from dumpfilter.base.options.arguments import WITH_OPTION_FILES
     from dumpfilter.base.options.settings import with_settings
     from dumpfilter.commands.option_files import OptionFileCommand
 
-    of = name.replace("-", "_")
-    module = importlib.import_module(f"dumpfilter.commands.{of}")
+    module = importlib.import_module(f"dumpfilter.commands.{name.replace('-', '_')}")
     if name == "topology":
         group = get_command(module.topology_app)
         group.name, group.help = name, inspect.getdoc(module)
         return group
-    function = getattr(module, f"{of}_command")
-    info = CommandInfo(
-        name,
-        cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand,
-        callback=with_settings(function),
-        help=inspect.getdoc(function),
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    function = getattr(module, f"{name.replace('-', '_')}_command")
+    alone.command(name, cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand)(
+        with_settings(function)
     )
-    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode="rich")
+    return get_command(alone)
 
 
 app = typer.Typer(

@@ -30,13 +30,14 @@ def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -
     console.print(Text(f"\nUsage: {usage}\n", style="bold"), soft_wrap=True)
     for paragraph in (command.help or "").split("\n\n"):
         _print_paragraph(paragraph.strip("\n"), console)
-    for title, parameters in _panels(command, ctx).items():
+    for title, entries in _panels(command, ctx).items():
         console.print(Text(title, style="bold"))
-        for parameter in parameters:
-            _print_option(parameter, ctx, console)
+        for name, text in entries:
+            console.print(Text(f"  {name}", style="bold cyan"), soft_wrap=True)
+            _print_wrapped(text, _INDENT, console)
         console.print()
-    if isinstance(command, TyperGroup):
-        _print_commands(command, ctx, console)
+    if isinstance(command, TyperGroup) and command.epilog:
+        _print_paragraph(command.epilog, console)
 
 
 def _print_paragraph(paragraph: str, console: Console) -> None:
@@ -46,7 +47,7 @@ def _print_paragraph(paragraph: str, console: Console) -> None:
             # A docstring writes \[ for a bracket that is no markup.
             console.print(Text(line.replace(r"\[", "["), style="green"), soft_wrap=True)
     else:
-        _print_wrapped(Text.from_markup(" ".join(paragraph.split())), 1, console)
+        _print_wrapped(_unwrapped(paragraph), 1, console)
     console.print()
 
 
@@ -56,19 +57,23 @@ def _print_wrapped(text: Text, indent: int, console: Console) -> None:
         console.print(Text(" " * indent).append_text(line), soft_wrap=True)
 
 
-def _panels(command: TyperCommand | TyperGroup, ctx: Any) -> dict[str, list[Any]]:
-    """Return the parameters of a command that its help page shows, by the heading (panel) under which they stand.
-    Arguments come first, then options without a panel.
+def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, Text]]]:
+    """Return the names and texts of a command's parameters and, for a group, of its commands. The keys are the headings
+    (panels) under which they stand. Arguments come first, then options without a panel.
     """
-    panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+    panels: dict[str, list[tuple[str, Text]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if not getattr(parameter, "hidden", False):
             general = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
-            panels.setdefault(getattr(parameter, "rich_help_panel", None) or general, []).append(parameter)
-    return {title: parameters for title, parameters in panels.items() if parameters}
+            panel = getattr(parameter, "rich_help_panel", None) or general
+            panels.setdefault(panel, []).append(_option(parameter, ctx))
+    for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
+        panel, text = command.help_of(ctx, name)
+        panels.setdefault(panel, []).append((name, _unwrapped(text.split("\n\n")[0])))
+    return {title: entries for title, entries in panels.items() if entries}
 
 
-def _print_option(parameter: Any, ctx: Any, console: Console) -> None:
+def _option(parameter: Any, ctx: Any) -> tuple[str, Text]:
     names, text = parameter.get_help_record(ctx)
     # The record ends with the default value and the range, which are no markup.
     written = parameter.help or ""
@@ -76,22 +81,8 @@ def _print_option(parameter: Any, ctx: Any, console: Console) -> None:
     body = Text.from_markup(written)
     if facts:
         body.append(" " if written else "").append(facts, style="dim")
-    shown = names.replace(" range>", ">").removesuffix(" <list[str]>")
-    console.print(Text(f"  {shown}", style="bold cyan"), soft_wrap=True)
-    _print_wrapped(body, _INDENT, console)
+    return names.replace(" range>", ">").removesuffix(" <list[str]>"), body
 
 
-def _print_commands(group: Any, ctx: Any, console: Console) -> None:
-    panels: dict[str, list[tuple[str, str]]] = {}
-    for name in group.list_commands(ctx):
-        panel, text = group.help_of(ctx, name)
-        panels.setdefault(panel, []).append((name, text))
-    for title, commands in panels.items():
-        console.print(Text(title, style="bold"))
-        for name, text in commands:
-            first = text.split("\n\n")[0]
-            console.print(Text(f"  {name}", style="bold cyan"), soft_wrap=True)
-            _print_wrapped(Text.from_markup(" ".join(first.split())), _INDENT, console)
-        console.print()
-    if group.epilog:
-        _print_paragraph(group.epilog, console)
+def _unwrapped(paragraph: str) -> Text:
+    return Text.from_markup(" ".join(paragraph.split()))
