@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dumpfilter.base.compiler.kernels import inlined, intrinsic, is_compiling
 
-if is_compiling():
+if is_compiling:
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils

@@ -7,11 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dumpfilter.base import logs
-from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import OptionError
 
 at_end = ExitStack()
@@ -43,7 +41,6 @@ class SubCommand(HelpPage, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with log options configures the log again itself."""
         logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
-        notice.on_compilation(_tell_of_compilation)
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             for one in value if isinstance(value, list) else [value]:
@@ -73,10 +70,3 @@ def _check_path(name: str, path: Path) -> None:
     if is_uri(str(path)):
         # A path has no empty part, so that the second slash of the address is lost.
         raise OptionError(f"{name} {not_here(str(path).replace(':/', '://', 1))}")
-
-
-def _tell_of_compilation() -> None:
-    if logs.is_json():
-        logs.logger("dumpfilter").warning("compiling", hint=notice.TEXT)
-    else:
-        typer.echo(f"dumpfilter: {notice.TEXT}", err=True)

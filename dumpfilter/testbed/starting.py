@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.base.compiler.notice import TEXT, on_compilation
 from dumpfilter.testbed.directory import kept_directory, taken
 from dumpfilter.testbed.keeper import shared_keeper
 from dumpfilter.topology.links.client import LinkProcess
@@ -51,7 +49,6 @@ def up(
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
     StartFailed, and TopologyBusy.
     """
-    on_compilation(_tell_of_compilation, by_default=True)
     keeper = shared_keeper()
     if directory is None and keep:
         directory = kept_directory()
@@ -82,7 +79,3 @@ def up(
         bed.start()
         closing.pop_all()
     return bed
-
-
-def _tell_of_compilation() -> None:
-    print(f"dumpfilter: {TEXT}", file=sys.stderr, flush=True)

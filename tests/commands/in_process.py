@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import signal
@@ -30,12 +29,7 @@ class Finished(NamedTuple):
 
 def untold_compilation() -> AbstractContextManager[object]:
     """Keep the notice of a compilation from the output, which would depend on what earlier tests have compiled."""
-    tell_nobody = functools.partial(notice.on_compilation, None)
-
-    def untold(tell: object) -> None:
-        tell_nobody()
-
-    return mock.patch.object(notice, "on_compilation", untold)
+    return mock.patch.object(notice._State, "tell", None)
 
 
 def run(*arguments: str | Path) -> Finished:

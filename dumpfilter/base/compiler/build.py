@@ -25,9 +25,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaPendingDeprecationWarning
 from numba.np.numpy_support import from_dtype
 
+from dumpfilter.base.compiler import kernels
 from dumpfilter.base.compiler.arrays import dtype_and_dimensions, types_of
 from dumpfilter.base.compiler.extensions import CPU
-from dumpfilter.base.compiler.kernels import EXTENSION, begin_to_compile
+from dumpfilter.base.compiler.kernels import EXTENSION
 
 # numba announces that another ahead-of-time compiler will replace pycc some day. constraints.txt has the version.
 warnings.filterwarnings("ignore", "The 'pycc' module", NumbaPendingDeprecationWarning)
@@ -44,7 +45,7 @@ def prepare() -> None:
     """Change numba's settings in this process. numba then compiles for the type of processor in :data:`CPU`, and
     compiled functions run without the interpreter's lock (GIL).
     """
-    begin_to_compile()
+    kernels.is_compiling = True
     config: Any = numba.config
     config.CPU_NAME, config.CPU_FEATURES = CPU or "generic", ""
     if CPU:

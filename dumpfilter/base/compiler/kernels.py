@@ -30,22 +30,10 @@ EXTENSION = "kernels"
 """The name of each extension module. Python finds a module's initialization by this name."""
 
 
-class _State:
-    is_compiling = False
-
-
-def is_compiling() -> bool:
-    """Tell whether this process compiles kernels (Python functions that numba compiles to machine code). Then the
-    decorators of this module return numba's functions in place of compiled ones.
-    """
-    return _State.is_compiling
-
-
-def begin_to_compile() -> None:
-    """Switch this process to compiling kernels (Python functions that numba compiles to machine code). The decorators
-    return numba's functions for modules that are imported from now on, so that they can be compiled.
-    """
-    _State.is_compiling = True
+is_compiling = False
+"""Whether this process compiles kernels (Python functions that numba compiles to machine code). Then the decorators
+return numba's functions, for modules that are imported from now on, so that they can be compiled.
+"""
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -58,7 +46,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     checks only the number of dimensions and the size of an entry. Raises KernelsMissing if there is no compiled code
     and it cannot be made.
     """
-    if _State.is_compiling:
+    if is_compiling:
         return _numba_function(function, nogil=True)
     module = sys.modules[function.__module__]
     return getattr(_extension(module.__name__, Path(str(module.__file__))), function.__name__)
@@ -68,14 +56,14 @@ def inner(function: Callable[..., Any]) -> Any:
     """Mark a function that only kernels (compiled functions) call, so that numba compiles the function with them. Used
     as a decorator. Outside a compilation the function is returned unchanged.
     """
-    return _numba_function(function) if _State.is_compiling else function
+    return _numba_function(function) if is_compiling else function
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Mark a small function that only kernels (compiled functions) call. numba inserts its code into each caller.
     Outside a compilation the function is returned unchanged.
     """
-    return _numba_function(function, inline="always") if _State.is_compiling else function
+    return _numba_function(function, inline="always") if is_compiling else function
 
 
 def _numba_function(function: Callable[..., Any], **options: Any) -> Any:
@@ -91,7 +79,7 @@ def intrinsic(function: Callable[..., Any]) -> Any:
     """Mark a function that generates LLVM instructions, as numba's ``intrinsic`` does. Outside a compilation the
     function is returned unchanged.
     """
-    if not _State.is_compiling:
+    if not is_compiling:
         return function
     from numba.extending import intrinsic
 

@@ -4,7 +4,10 @@ compilation can take a minute.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+
+from dumpfilter.base import logs
 
 TEXT = (
     "compiling for this machine, once after an installation; this can take a minute "
@@ -12,20 +15,24 @@ TEXT = (
 )
 
 
+def _print() -> None:
+    if logs.is_json():
+        logs.logger("dumpfilter").warning("compiling", hint=TEXT)
+    else:
+        print(f"dumpfilter: {TEXT}", file=sys.stderr, flush=True)
+
+
 class _State:
-    tell: Callable[[], object] | None = None
-    is_chosen = False
-    """Whether :func:`on_compilation` has set the function to call, or None."""
+    tell: Callable[[], object] | None = _print
 
 
-def on_compilation(tell: Callable[[], object] | None, *, by_default: bool = False) -> None:
+def on_compilation(tell: Callable[[], object] | None) -> None:
     """Set the function that is called once, when this process begins to compile kernels (numba functions).
 
-    A compilation can take a minute, and the function tells the user why the program waits. None: nothing is called.
-    With ``by_default`` a function that was set before stays.
+    A compilation can take a minute, and the function tells the user why the program waits. By default it prints to
+    standard error. None: nothing is called.
     """
-    if not (by_default and _State.is_chosen):
-        _State.tell, _State.is_chosen = tell, True
+    _State.tell = tell
 
 
 def told_once() -> None:
