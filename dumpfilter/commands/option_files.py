@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import typer
 
-from dumpfilter.base.options.arguments import Named, OptionNames, arguments_of, last_of
+from dumpfilter.base.options.arguments import Named, OptionNames, arguments_of
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
@@ -69,12 +69,12 @@ class OptionFileCommand(SubCommand):
         try:
             return super().parse_args(ctx, words)
         except typer.BadParameter as error:
-            parameter = getattr(error.param, "name", None)
-            name = next((name for name, each in self._parameters.items() if each.name == parameter), "")
-            last = last_of(arguments, name)
-            if last is None or last.origin is None:
+            known, named = self._parameters, (one for one in arguments if isinstance(one, Named))
+            # The last value counts, which may be that of the command line.
+            origins = [one.origin for one in named if known[one.name] is error.param]
+            if not origins or origins[-1] is None:
                 raise
-            raise last.origin.error(f"{last.origin.name}: {error.message}") from None
+            raise origins[-1].error(f"{origins[-1].name}: {error.message}") from None
 
     def _options(self, only: Container[str] | None = None) -> OptionNames:
         """Return the names of this command's options; with ``only``, return just the options that are also in ``only``.

@@ -154,11 +154,11 @@ def arguments_of(
     may set only options of ``of_servers``. Raises OptionError.
     """
     given = list(from_command_line(typed, names(command)))
-    files = [last.value for name in FILE_OPTIONS if (last := last_of(given, name))]
+    values = {one.name: one.value for one in given if isinstance(one, Named)}
     read = [
         named
-        for file in files
-        if isinstance(file, str)
+        for name in FILE_OPTIONS
+        if isinstance(file := values.get(name), str)
         for option in read_options_file(file)
         if (named := server_option(option, of_servers) or _own_option(option, command, names))
     ]
@@ -166,12 +166,6 @@ def arguments_of(
     found = [*read, *given]
     flags = {one.name: one for one in found if isinstance(one, Named) and isinstance(one.value, bool)}
     return [one for one in found if isinstance(one, str) or flags.get(one.name, one) is one]
-
-
-def last_of(arguments: Sequence[Named | str], name: str) -> Named | None:
-    """Return the last argument that sets the option ``name``, or None when no argument sets it."""
-    named = (one for one in reversed(arguments) if isinstance(one, Named))
-    return next((one for one in named if one.name == name), None)
 
 
 def server_option(option: FileOption, known: OptionNames) -> Named | None:
