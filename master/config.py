@@ -465,12 +465,8 @@ class _File(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for table, named in (
-            ("user", self.user),
-            ("console_user", self.console_user),
-            ("imposed", self.imposed),
-        ):
-            names = [one.name for one in named]
+        for table in ("user", "console_user", "imposed"):
+            names = [one.name for one in getattr(self, table)]
             for number, name in enumerate(names):
                 if name in names[:number]:
                     raise wrong(

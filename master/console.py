@@ -20,7 +20,6 @@ from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Note, Result
-from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, WriteRuleKind, WriteSemantics
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import make_write_filter
@@ -224,7 +223,7 @@ class MasterConsole(C.Executor):
 
     def _change_binlog(self, name: str, clauses: Iterable[FilterClause]) -> Result:
         if name != self._base:
-            raise SqlError(
+            raise E.SqlError(
                 1373,
                 "HY000",
                 f"Target log not found in binlog index: the binlog that is served is '{self._base}'",
@@ -242,7 +241,7 @@ class MasterConsole(C.Executor):
                 names = self._store.names._replace(lower_case_table_names=self.lower_case_table_names)
                 changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
             except OptionError as error:
-                raise SqlError(1231, "42000", str(error)) from None
+                raise E.SqlError(1231, "42000", str(error)) from None
             self._register.change_write_filter(changed)
         if old is None or isinstance(old, EffectiveFilter) or not old.rules:
             return OK
@@ -327,7 +326,7 @@ class MasterConsole(C.Executor):
         return OK
 
     def _change_replication_source_to(self, **_: Any) -> Result:
-        raise SqlError(
+        raise E.SqlError(
             1794,
             "HY000",
             "Replica is not configured: this is a master. Its slaves have consoles of their own; to leave events out "

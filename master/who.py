@@ -105,15 +105,8 @@ def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details
     """Write a line about a slave to the audit log. ``what`` is the action, ``peer`` the address that the request came
     from, and ``result`` its outcome.
     """
-    audit(
-        what,
-        account=slave.user,
-        peer=peer,
-        result=result,
-        server_id=slave.server_id,
-        channel=slave.channel,
-        **details,
-    )
+    details = {"server_id": slave.server_id, "channel": slave.channel, **details}
+    audit(what, account=slave.user, peer=peer, result=result, **details)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from dumpfilter import __version__
-from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
-from dumpfilter.analyse.printing.show_events import no_events, show_events
+from dumpfilter.analyse.printing import show_events as events
 from dumpfilter.base.errors import GtidError, OptionError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
@@ -27,17 +26,10 @@ from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
-from dumpfilter.console.sql.commands import Threads
 from dumpfilter.console.sql.functions import number_of
 from dumpfilter.console.sql.interruption import held, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result
-from dumpfilter.filter.channels import (
-    DEFAULT_CHANNEL,
-    GROUP_REPLICATION_CHANNELS,
-    UnknownChannel,
-    fold_channel,
-    is_channel_name,
-)
+from dumpfilter.filter import channels
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.slave import facts
 from dumpfilter.slave.channels import Channel, Slave
@@ -77,7 +69,7 @@ class SlaveConsole(C.Executor):
         try:
             with held(self.slave.lock, running_interrupt()):
                 return super().execute(command)
-        except UnknownChannel as error:
+        except channels.UnknownChannel as error:
             raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
         except OptionError as error:
             raise E.ER_WRONG_ARGUMENTS(str(error)) from error
@@ -130,7 +122,7 @@ class SlaveConsole(C.Executor):
     def _change_replication_filter(
         self, clauses: Sequence[FilterClause], channel: str | None = None
     ) -> Result:
-        if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
+        if channel is not None and channels.fold_channel(channel) in channels.GROUP_REPLICATION_CHANNELS:
             raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
         if channel is not None and not self.slave.has(channel):
             raise E.ER_REPLICA_CONFIGURATION()
@@ -150,7 +142,7 @@ class SlaveConsole(C.Executor):
         name = self._channel_to_configure(channel)
         known = self.slave.get(name) if self.slave.has(name) else None
         if known is not None and known.running:
-            if Threads.IO in known.running:
+            if C.Threads.IO in known.running:
                 raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
             raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(options)
@@ -168,7 +160,7 @@ class SlaveConsole(C.Executor):
 
     def _start_replica(
         self,
-        threads: Threads = Threads.BOTH,
+        threads: C.Threads = C.Threads.BOTH,
         until: Mapping[str, Any] | None = None,
         user: str | None = None,
         password: str | None = None,
@@ -177,14 +169,14 @@ class SlaveConsole(C.Executor):
         chosen = self._chosen(**chosen_by)
         if not chosen:
             raise E.ER_BAD_REPLICA()
-        if until is not None and threads is Threads.IO:
+        if until is not None and threads is C.Threads.IO:
             raise E.ER_BAD_REPLICA_UNTIL_COND()
         if until is not None and len(chosen) > 1:
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         end = None if until is None else _until(until)
         notes: list[Note] = []
         for one in chosen:
-            if not one.info.host and Threads.IO in threads:
+            if not one.info.host and C.Threads.IO in threads:
                 raise E.ER_BAD_REPLICA()
             if threads in one.running:
                 notes.append(E.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.name))
@@ -192,7 +184,7 @@ class SlaveConsole(C.Executor):
             one.start(threads, until=end, user=user, password=password)
         return Result(notes=notes)
 
-    def _stop_replica(self, threads: Threads = Threads.BOTH, **chosen_by: Any) -> Result:
+    def _stop_replica(self, threads: C.Threads = C.Threads.BOTH, **chosen_by: Any) -> Result:
         chosen = self._chosen(**chosen_by)
         notes: list[Note] = []
         for one in chosen:
@@ -202,7 +194,7 @@ class SlaveConsole(C.Executor):
         for one in chosen:
             one.stop(threads)
         if not chosen:
-            notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
+            notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(channels.DEFAULT_CHANNEL))
         return Result(notes=notes)
 
     def _reset_replica(self, channel: str | None = None, all: bool = False) -> Result:
@@ -242,7 +234,7 @@ class SlaveConsole(C.Executor):
         self, relay_log: bool = False, channel: str | None = None, file: str | None = None, **window: int
     ) -> Result:
         if not relay_log:
-            return Result(EVENT_COLUMNS)
+            return Result(events.COLUMNS)
         if channel is None and any(one.name for one in self.slave.channels):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
@@ -250,11 +242,11 @@ class SlaveConsole(C.Executor):
         for one in self._chosen(channel):
             files = read_index(one.directory)
             if file is not None and file not in files:
-                raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
+                raise events.no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
             if files:
                 family: Family = one.master_info.family or "mysql"
-                return show_events(one.directory / (file or files[0]), family, **window)
-        return Result(EVENT_COLUMNS)
+                return events.show_events(one.directory / (file or files[0]), family, **window)
+        return Result(events.COLUMNS)
 
     def _chosen(self, channel: str | None = None, every: bool = False, **_: Any) -> list[Channel]:
         """Return the channels that a statement applies to: all channels, or the channel in its FOR CHANNEL clause.
@@ -265,21 +257,21 @@ class SlaveConsole(C.Executor):
         """
         if channel is None or every:
             return self.slave.channels
-        if fold_channel(channel) == DEFAULT_CHANNEL and not self.slave.has(channel):
+        if channels.fold_channel(channel) == channels.DEFAULT_CHANNEL and not self.slave.has(channel):
             return []
         return [self.slave.get(channel)]
 
     def _channel_to_configure(self, channel: str | None) -> str:
         if channel is None:
-            if any(one.name != DEFAULT_CHANNEL for one in self.slave.channels):
+            if any(one.name != channels.DEFAULT_CHANNEL for one in self.slave.channels):
                 raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
-            return DEFAULT_CHANNEL
-        name = fold_channel(channel)
-        if name in GROUP_REPLICATION_CHANNELS:
+            return channels.DEFAULT_CHANNEL
+        name = channels.fold_channel(channel)
+        if name in channels.GROUP_REPLICATION_CHANNELS:
             raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
                 "CHANGE REPLICATION SOURCE with the given parameters", channel
             )
-        if not is_channel_name(name):
+        if not channels.is_channel_name(name):
             raise E.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
         return name
 
@@ -389,7 +381,7 @@ def _source_pos_wait(
     # A file without a number at its end is no binlog file.
     if found is None or not found.sql.works or offset < 0 or not re.search(r"\.[0-9]+\Z", str(file)):
         return None
-    base, number = str(file).rpartition(".")[0], file_number(str(file))
+    base, wanted = str(file).rpartition(".")[0], (file_number(str(file)), max(offset, FIRST_EVENT))
     reached: bool | None = False
     advances = -1
 
@@ -397,10 +389,7 @@ def _source_pos_wait(
         nonlocal reached, advances
         advances += 1
         applied = found.relay_log_info
-        reached = (file_number(applied.source_file), applied.source_position) >= (
-            number,
-            max(offset, FIRST_EVENT),
-        )
+        reached = (file_number(applied.source_file), applied.source_position) >= wanted
         # The applier never comes to a file whose name is not one of this master's.
         if applied.source_file.rpartition(".")[0] not in ("", base):
             reached = None
@@ -412,7 +401,7 @@ def _source_pos_wait(
 
 
 def _channel(slave: Slave, name: Value) -> Channel | None:
-    folded = None if name is None else fold_channel(str(name))
+    folded = None if name is None else channels.fold_channel(str(name))
     return next((one for one in slave.channels_now if one.name == folded), None)
 
 

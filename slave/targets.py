@@ -181,14 +181,9 @@ class SummaryTarget:
         name = qualified_name(database, table)
         have = self._summary("tables", name)
         partial = header.type == EventType.PARTIAL_UPDATE_ROWS
-        head = b"".join(
-            (
-                bytes((_PARTIAL_UPDATE if partial else _KIND[header.kind],)),
-                header.column_count.to_bytes(2, "little"),
-                header.columns_before,
-                header.columns_after or b"",
-            )
-        )
+        kind = bytes([_PARTIAL_UPDATE if partial else _KIND[header.kind]])
+        columns = header.columns_before + (header.columns_after or b"")
+        head = kind + header.column_count.to_bytes(2, "little") + columns
         digest = bytes.fromhex(have["digest"])
         content = memoryview(data)
         for start, middle, end in zip(*(one.tolist() for one in images), strict=True):

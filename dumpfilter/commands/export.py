@@ -70,7 +70,7 @@ def export_command(
         "table": given.table,
         "columnNames": given.column_names,
         "filter": given.filter,
-        "slaves": "\n".join(map(str, slaves.slaves or [])) or None,
+        "slaves": "\n".join(map(str, slaves.slaves or [])),
     }
     options = {name: value for name, value in wanted.items() if value is not None}
     for one in slaves.slave or []:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import getpass
+import sys
 from pathlib import Path
 from typing import Literal
 
 import typer
 
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings
+from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, native_hash, to_bytes
 
 
 class HashSettings(Settings):
@@ -33,8 +38,6 @@ def password_hash_command(given: HashSettings) -> None:
         dumpfilter password-hash --plugin mysql_native_password \
             --file admin.password
     """
-    from dumpfilter.base.security.passwords import Sha2Crypt, native_hash
-
     password = _read(given.file)
     hashed = Sha2Crypt.of if given.plugin == "caching_sha2_password" else native_hash
     typer.echo(str(hashed(password)))
@@ -44,13 +47,6 @@ def _read(file: Path | None) -> str:
     """Read a password from a file or, with None, from the terminal or standard input. Raises OptionError if it cannot
     be used.
     """
-    import getpass
-    import sys
-
-    from dumpfilter.base.errors import OptionError
-    from dumpfilter.base.options.config_files import read_password
-    from dumpfilter.base.security.passwords import MOST_PASSWORD, to_bytes
-
     if file is not None:
         password = read_password(file)
     elif sys.stdin.isatty():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.values import parse_rate, parse_time
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.spark_jobs.options import ReadOptions
 
@@ -87,11 +88,11 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     find: list[str] | None = setting(None, metavar="WHAT", show_default=False)
     """Find the slowest rate, or the longest delay, with which no transaction lags more than --lag: rate, delay or
     m:web.rate."""
-    lag: str = setting("1s", metavar="TIME")
+    lag: float = setting("1s", parse=parse_time, metavar="TIME")
     """The limit of the lag. The results tell how long each node's lag was above it."""
-    apply_rate: str | None = setting(None, metavar="RATE", show_default=False)
+    apply_rate: int | None = setting(None, parse=parse_rate, metavar="RATE", show_default=False)
     """The rate at which slaves apply events. The lag then lasts until a transaction is applied."""
-    apply_time: str = setting("0s", metavar="TIME")
+    apply_time: float = setting("0s", parse=parse_time, metavar="TIME")
     """The constant time that a slave needs to apply a transaction, in addition to the time for the transaction's
     bytes.
     """
@@ -105,34 +106,25 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
         name. Raises OptionError.
         """
-        from dumpfilter.base.options.values import parse_rate, parse_time
+        from dumpfilter.simulation import simulate as S
         from dumpfilter.simulation.flow import Hop
         from dumpfilter.simulation.results import SIMULATED, Variant
-        from dumpfilter.simulation.simulate import (
-            Options,
-            parse_loads,
-            parse_sweep,
-            parse_variants,
-            searches_of,
-            settings_of,
-        )
 
-        chosen = parse_variants(self.variant or ())
+        chosen = S.parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
-        loads = parse_loads(self.scale_load)
-        sweeps = [parse_sweep(text, links) for text in self.sweep or ()]
-        settings = [*settings_of(chosen or SIMULATED, loads)]
+        loads = S.parse_loads(self.scale_load)
+        sweeps = [S.parse_sweep(text, links) for text in self.sweep or ()]
+        settings = [*S.settings_of(chosen or SIMULATED, loads)]
         if sweeps:
-            settings += settings_of(varied, loads, sweeps)
-        rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")
-        fixed = round(parse_time(self.apply_time, option="--apply-time") * 1e9)
-        applier = Hop(rate, fixed=fixed) if rate is not None or fixed else None
-        return Options(
+            settings += S.settings_of(varied, loads, sweeps)
+        fixed = round(self.apply_time * 1e9)
+        applier = Hop(self.apply_rate, fixed=fixed) if self.apply_rate or fixed else None
+        return S.Options(
             tuple(dict.fromkeys(settings)),
-            round(parse_time(self.lag, option="--lag") * 1e6),
+            round(self.lag * 1e6),
             applier,
             self.seed,
-            searches_of(self.find or (), varied, loads, links),
+            S.searches_of(self.find or (), varied, loads, links),
         )
 
 

@@ -11,21 +11,13 @@ from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.commands.option_files import OptionFiles
-from dumpfilter.slave.options import (
-    MASTER_PANEL,
-    SOURCE_VARIABLE,
-    EdgeOptions,
-    SlaveOptions,
-    SourceOptions,
-    TlsOptions,
-    values_of_channels,
-)
+from dumpfilter.slave import options
 
 if TYPE_CHECKING:
     from dumpfilter.slave.state import SourceInfo
 
 
-class MasterOptions(Settings, panel=MASTER_PANEL):
+class MasterOptions(Settings, panel=options.MASTER_PANEL):
     """The options for the addresses of a slave's masters, one for each channel, and for the password at the masters."""
 
     master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
@@ -37,7 +29,9 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
     """A file whose first line is the user's password. Without it the password is that of the environment variable
     DUMPFILTER_SOURCE_PASSWORD."""
 
-    def infos(self, source: SourceOptions, tls: TlsOptions, net_timeout: float) -> list[SourceInfo]:
+    def infos(
+        self, source: options.SourceOptions, tls: options.TlsOptions, net_timeout: float
+    ) -> list[SourceInfo]:
         """Return the connection settings of one replication channel for each ``--master``. Raises OptionError.
 
         ``net_timeout`` is ``--replica-net-timeout``, seconds. The heartbeat period must be shorter, or idle connections
@@ -51,10 +45,10 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
                 f"--heartbeat-period={period:g}: an idle connection would count as lost; choose a period below "
                 f"--replica-net-timeout={net_timeout:g}"
             )
-        password = read_password(self.source_password_file, SOURCE_VARIABLE) if source.user else ""
+        password = read_password(self.source_password_file, options.SOURCE_VARIABLE) if source.user else ""
         members = source.members() | tls.members() | {"password": password, "heartbeat_period": period}
         infos = []
-        for channel, address in values_of_channels(self.master, "--master", self.channel).items():
+        for channel, address in options.values_of_channels(self.master, "--master", self.channel).items():
             option = f"--master={channel}" if channel else "--master"
             host, port = shared.parse_address(option, address, "[CHANNEL=]HOST:PORT")
             infos.append(SourceInfo(channel=channel, host=host, port=port, **members))
@@ -75,16 +69,16 @@ class SummaryOptions(Settings):
 def slave_command(
     masters: MasterOptions,
     rules: shared.SlaveFilterOptions,
-    source: SourceOptions,
-    source_tls: TlsOptions,
-    slave: SlaveOptions,
+    source: options.SourceOptions,
+    source_tls: options.TlsOptions,
+    slave: options.SlaveOptions,
     summary: SummaryOptions,
     console: shared.ConsoleOptions,
     protection: shared.ProtectionOptions,
     monitoring: shared.MonitoringOptions,
     option_files: OptionFiles,
     console_address: shared.SlaveConsoleOptions,
-    replicas: EdgeOptions,
+    replicas: options.EdgeOptions,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
 
@@ -133,12 +127,16 @@ def slave_command(
             lower_case_table_names=rules.lower_case_table_names,
         )
     filters, metrics = rules.channel_filters(), monitoring.metrics(protection, tls)
-    options = slave.model_copy(
-        update={"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
-    )
+    changed = {"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     monitoring.begin(colors=sys.stderr.isatty())
     channels = run_slave(
-        options, filters, infos, console=endpoint, ports=edge, metrics=metrics, audit_file=console.audit_log
+        slave.model_copy(update=changed),
+        filters,
+        infos,
+        console=endpoint,
+        ports=edge,
+        metrics=metrics,
+        audit_file=console.audit_log,
     )
     if summary.summary != "none":
         write_reports(channels, summary.summary, summary.summary_file)

@@ -25,7 +25,7 @@ from dumpfilter.base.printable import for_terminal, printable
 from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
 from dumpfilter.commands.server_status import model
 from dumpfilter.commands.sql import aligned, render_within
-from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions
+from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.slave.connection import Source
@@ -54,23 +54,20 @@ class AskedOptions(ConsoleLogin):
     source_plain_password: bool = setting(False, rich_help_panel=MASTER_PANEL)
     """Send the password to a master on another machine even without TLS."""
 
-    def check(self) -> None:
-        """Check that the options name exactly one master, slave or relay directory. Raises OptionError."""
-        asked = [bool(self.master or self.console), bool(self.slave), self.relay_dir is not None]
-        if sum(asked) != 1:
+    def question(self, tls: TlsOptions) -> Callable[[], model.Record]:
+        """Return a function that reads and returns the status record (dictionary) of the named master or slave. The
+        command calls this function again for each refresh.
+
+        ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError, for example
+        unless the options name exactly one master, slave or relay directory.
+        """
+        directory = self.relay_dir
+        if bool(self.master or self.console) + bool(self.slave) + (directory is not None) != 1:
             raise OptionError(
                 "give one of --master (with or without --console), --console, --slave and --relay-dir"
             )
         if self.source_user and not self.master:
             raise OptionError("--source-user needs --master; the user of a console is --user")
-
-    def question(self, tls: TlsOptions) -> Callable[[], model.Record]:
-        """Return a function that reads and returns the status record (dictionary) of the named master or slave. The
-        command calls this function again for each refresh.
-
-        ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError.
-        """
-        directory = self.relay_dir
         if directory is not None:
             from dumpfilter.commands.server_status.of_directory import relay_directory_status
 
@@ -91,7 +88,6 @@ class AskedOptions(ConsoleLogin):
         if not self.master:
             return None
         from dumpfilter.slave.connection import Source
-        from dumpfilter.slave.options import SlaveOptions
         from dumpfilter.slave.state import SourceInfo
 
         host, port = parse_address("--master", self.master)
@@ -135,7 +131,6 @@ def status_command(
         dumpfilter status --relay-dir s1 --watch 2
     """
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
-    asked.check()
     most = model.MaxLag.parse(given.max_lag) if given.max_lag else model.MaxLag()
     ask = asked.question(source_tls)
     while True:
@@ -279,6 +274,5 @@ def _rows(title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str], w
     if heads:
         yield from ("", typer.style(title, bold=True))
         numeric = [all(_NUMBER.fullmatch(row[head]) for row in rows) for head in heads]
-        yield render_within(width, heads, numeric, [[row[head] for head in heads] for row in rows]).rstrip(
-            "\n"
-        )
+        cells = [[row[head] for head in heads] for row in rows]
+        yield render_within(width, heads, numeric, cells).rstrip("\n")

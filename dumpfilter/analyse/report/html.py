@@ -150,16 +150,14 @@ def render(
     engine.globals["share"] = T.share
     drawn = {name: chart.data for name, chart in charts.items() if chart is not None}
     scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     return engine.get_template(template).render(
         data={"charts": drawn},
         charts=charts,
         css=_asset("page.css"),
         scripts=scripts,
         # The content security policy of the page allows these scripts.
-        script_digests=[
-            f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-            for script in scripts
-        ],
+        script_digests=[f"sha256-{base64.b64encode(one).decode()}" for one in digests],
         **values,
     )
 

@@ -156,13 +156,9 @@ def sha256_crypt(password: bytes, salt: bytes, rounds: int) -> bytes:
     p = _repeat(hashlib.sha256(password * len(password)).digest(), len(password))
     s = _repeat(hashlib.sha256(salt * (16 + digest[0])).digest(), len(salt))
     for number in range(rounds):
-        odd = number & 1
-        digest = hashlib.sha256(
-            (p if odd else digest)
-            + (s if number % 3 else b"")
-            + (p if number % 7 else b"")
-            + (digest if odd else p)
-        ).digest()
+        first, last = (p, digest) if number & 1 else (digest, p)
+        middle = (s if number % 3 else b"") + (p if number % 7 else b"")
+        digest = hashlib.sha256(first + middle + last).digest()
     return _to_text(digest)
 
 

@@ -25,14 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorit
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import logger
-from dumpfilter.base.security.client_tls import (
-    CA_OPTION,
-    NO_CERTIFICATE,
-    TlsFileError,
-    read_tls_file,
-    ssl_reason,
-    trust,
-)
+from dumpfilter.base.security import client_tls
 
 log = logger("dumpfilter.tls")
 
@@ -111,21 +104,21 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
         raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
-    of_certificate = partial(TlsFileError, CERTIFICATE_OPTION, files.certificate)
-    of_key = partial(TlsFileError, KEY_OPTION, files.key)
-    certificates = read_tls_file(CERTIFICATE_OPTION, files.certificate)
+    of_certificate = partial(client_tls.TlsFileError, CERTIFICATE_OPTION, files.certificate)
+    of_key = partial(client_tls.TlsFileError, KEY_OPTION, files.key)
+    certificates = client_tls.read_tls_file(CERTIFICATE_OPTION, files.certificate)
     try:
         leaf = x509.load_pem_x509_certificate(certificates)
         is_for_grpc = suits_grpc(leaf)
     except (ValueError, UnsupportedAlgorithm):
-        raise of_certificate(NO_CERTIFICATE) from None
+        raise of_certificate(client_tls.NO_CERTIFICATE) from None
     now, begin, end = _now(), leaf.not_valid_before_utc, leaf.not_valid_after_utc
     if end < now:
         cure = f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made"
         raise of_certificate(f"expired on {end:{_TIME}}", cure)
     if begin > now:
         raise of_certificate(f"is not valid before {begin:{_TIME}}", "is this machine's clock right?")
-    key = read_tls_file(KEY_OPTION, files.key)
+    key = client_tls.read_tls_file(KEY_OPTION, files.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -138,7 +131,9 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
             raise of_key("is encrypted, and nobody is there to type its password", cure) from None
         if error.reason in _OTHER_KEY:
             raise of_key(f"is not the key of {files.certificate}, whose first certificate counts") from None
-        raise of_key(_NO_KEY if error.reason is None else f"OpenSSL: {ssl_reason(error)}") from None
+        raise of_key(
+            _NO_KEY if error.reason is None else f"OpenSSL: {client_tls.ssl_reason(error)}"
+        ) from None
     except OSError as error:
         # A renewal may remove a file between the two times that it is read.
         raise of_key(f"cannot be read: {error.strerror}") from None
@@ -146,7 +141,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         raise of_key("is of a kind that gRPC cannot use", GRPC_KEYS)
     ca = None
     if files.ca is not None:
-        ca = trust(context, files.ca, CA_OPTION)
+        ca = client_tls.trust(context, files.ca, client_tls.CA_OPTION)
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
     return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), end)
@@ -209,12 +204,9 @@ def make_key_pair(host: str) -> KeyPair:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return KeyPair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
-    )
+    pem, unencrypted = serialization.Encoding.PEM, serialization.NoEncryption()
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unencrypted)
+    return KeyPair(certificate.public_bytes(pem), private)
 
 
 def _names(host: str) -> Iterator[x509.GeneralName]:

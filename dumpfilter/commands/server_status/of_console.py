@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
 from dumpfilter.base.security.guarded_client import Login
-from dumpfilter.commands.server_status.model import (
-    MASTER,
-    SLAVE,
-    Record,
-    channel_of_slave,
-    files_record,
-    slave_of_master,
-)
+from dumpfilter.commands.server_status import model
 from dumpfilter.console.client import ResultSet, ScriptStatement, StatementFailed, run_statements
 
 if TYPE_CHECKING:
@@ -34,7 +27,7 @@ _COMMENT = re.compile(r"dumpfilter (\S+), (master|slave)")
 """The pattern of the version_comment of a console, such as ``dumpfilter 0.2.0, master``."""
 
 
-def master_status(source: Source | None, console: Login | None) -> Record:
+def master_status(source: Source | None, console: Login | None) -> model.Record:
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at the master's
@@ -42,7 +35,7 @@ def master_status(source: Source | None, console: Login | None) -> Record:
     only the master's health. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and
     DumpfilterError for a wrong password.
     """
-    status = MASTER
+    status = model.MASTER
     if source is not None:
         # gRPC takes 0.1 s to import.
         from dumpfilter.commands.server_status.of_port import ask_port
@@ -62,11 +55,11 @@ def master_status(source: Source | None, console: Login | None) -> Record:
         texts.setdefault(_slave_key(row), []).append(line)
     return {
         **status,
-        **files_record([(row["Log_name"], row["File_size"]) for row in logs]),
+        **model.files_record([(row["Log_name"], row["File_size"]) for row in logs]),
         "console": console.address,
         "version": version,
         "server_version": server[0]["version"],
-        "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
+        "slaves": [model.slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
         "drains": drains,
         "source": received[0] if received else None,
         "drift": drift,
@@ -77,7 +70,7 @@ def _slave_key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return row["user"], row["channel"], row["uuid"]
 
 
-def slave_status(login: Login) -> Record:
+def slave_status(login: Login) -> model.Record:
     """Return the status record (dictionary) of a running slave, read from its console (a port for MySQL clients) at
     ``login``.
 
@@ -94,12 +87,12 @@ def slave_status(login: Login) -> Record:
     uses: dict[str, dict[str, int]] = defaultdict(dict)
     for hit in hits:
         uses[hit["CHANNEL_NAME"]][hit["RULE_KIND"]] = hit["HITS"]
-    return SLAVE | {
+    return model.SLAVE | {
         "console": login.address,
         "relay_dir": variables["datadir"],
         "server_uuid": variables["uuid"],
         "version": version,
-        "channels": [channel_of_slave(row, uses[row["CHANNEL_NAME"]]) for row in rows],
+        "channels": [model.channel_of_slave(row, uses[row["CHANNEL_NAME"]]) for row in rows],
     }
 
 

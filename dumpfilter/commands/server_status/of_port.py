@@ -39,7 +39,14 @@ def ask_port(source: Source, *, whole: bool) -> Record:
             if not info.user:
                 return status | {"hint": _LOGIN_OR_CONSOLE}
             request = pb.StatusRequest(user=info.user, password=info.password)
-            return status | _told(rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
+            answer = rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS)
+            return {
+                **status,
+                **files_record([(file.name, file.size) for file in answer.files]),
+                "server_version": answer.server_version,
+                "slaves": [_slave(slave) for slave in answer.slaves],
+                "hint": "the slaves of this user only: the master's --console tells all",
+            }
     except grpc.RpcError as error:
         raise _refused(source, error) from None
     except Unreachable as error:
@@ -72,15 +79,6 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
             )
             return DumpfilterError(f"master {master} refuses its status: {details}; {cure}")
     return DumpfilterError(f"master {master} refuses its status: {code.name}: {details}")
-
-
-def _told(answer: pb.StatusResponse) -> Record:
-    return {
-        **files_record([(file.name, file.size) for file in answer.files]),
-        "server_version": answer.server_version,
-        "slaves": [_slave(slave) for slave in answer.slaves],
-        "hint": "the slaves of this user only: the master's --console tells all",
-    }
 
 
 _LEFT_OUT = {"registered_at", "last_seen_at", "filter_warnings", "counts"}
