@@ -264,14 +264,10 @@ def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
     tables = []
     for kind, summaries in state.items():
         counts = [name for name in _NEW[kind] if name != "digest"]
-        rows = [
-            (
-                name or "(none)",
-                *(f"{summary[count]:,}" for count in counts),
-                summary["digest"][:_DIGEST_SHOWN],
-            )
-            for name, summary in sorted(summaries.items())
-        ]
+        rows = []
+        for name, summary in sorted(summaries.items()):
+            numbers = [f"{summary[count]:,}" for count in counts]
+            rows.append((name or "(none)", *numbers, summary["digest"][:_DIGEST_SHOWN]))
         if rows:
             tables.append(table((kind.removesuffix("s"), *counts, "digest"), rows, numbers=counts))
     return Group(*tables)

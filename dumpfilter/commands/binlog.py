@@ -14,6 +14,9 @@ from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, ma
 
 _REWRITE = "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."
 
+_SHORT = [kind for kind in RuleKind if kind.worklog_option]
+"""The kinds of rule that have a shorter option, too."""
+
 
 class BinlogFilterOptions(Settings, panel="Filter"):
     """The filter options of ``dumpfilter binlog``.
@@ -25,11 +28,7 @@ class BinlogFilterOptions(Settings, panel="Filter"):
 
     rules: Rules = rule_options(RuleKind, {kind: _REWRITE for kind in RuleKind if kind.is_rewrite})
     worklog_rules: Rules = repeated(
-        {
-            kind.worklog_option: (kind, f"The same as --{kind.option}.", kind.metavar)
-            for kind in RuleKind
-            if kind.worklog_option
-        }
+        {kind.worklog_option: (kind, f"The same as --{kind.option}.", kind.metavar) for kind in _SHORT}
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
     """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""

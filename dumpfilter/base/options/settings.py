@@ -132,10 +132,8 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     ``command`` has one parameter for each class of settings (group of options). The wrapper makes these settings
     objects from the options' values, and calls ``command`` with them.
     """
-    groups: dict[str, type[Settings]] = {
-        parameter.name: parameter.annotation
-        for parameter in signature(command, eval_str=True).parameters.values()
-    }
+    parameters = signature(command, eval_str=True).parameters
+    groups: dict[str, type[Settings]] = {name: one.annotation for name, one in parameters.items()}
 
     def expanded(**values: Any) -> None:
         command(**{name: group.from_values(values) for name, group in groups.items()})

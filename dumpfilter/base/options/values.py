@@ -14,13 +14,8 @@ from decimal import Decimal
 
 from dumpfilter.base.errors import OptionError
 
-_SIZE_UNITS = {"T": Decimal(1 << 40), "G": Decimal(1 << 30), "M": Decimal(1 << 20), "K": Decimal(1 << 10)}
-_RATE_UNITS = {
-    "bit": Decimal(1),
-    "kbit": Decimal(1_000),
-    "mbit": Decimal(1_000_000),
-    "gbit": Decimal(1_000_000_000),
-}
+_SIZE_UNITS = {"T": 1 << 40, "G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+_RATE_UNITS = {"bit": 1, "kbit": 1_000, "mbit": 1_000_000, "gbit": 1_000_000_000}
 _TIME_UNITS = {
     "us": Decimal("0.000001"),
     "ms": Decimal("0.001"),
@@ -66,7 +61,7 @@ def format_size(size: int) -> str:
     ('1M', '1000')
     """
     units = (unit for unit, factor in _SIZE_UNITS.items() if size and size % factor == 0)
-    return next((f"{_plain(size / _SIZE_UNITS[unit])}{unit}" for unit in units), str(size))
+    return next((f"{size // _SIZE_UNITS[unit]}{unit}" for unit in units), str(size))
 
 
 def parse_mebibytes(number: int, *, option: str = "") -> int:
@@ -101,7 +96,7 @@ def format_rate(bits: int) -> str:
     """
     for unit, factor in reversed(_RATE_UNITS.items()):
         if bits >= factor and bits * 1000 % factor == 0:
-            return f"{_plain(bits / factor)}{unit}"
+            return f"{_plain(Decimal(bits) / factor)}{unit}"
     return f"{bits}bit"
 
 
@@ -135,7 +130,7 @@ def format_time(seconds: float) -> str:
     return f"{_plain(exact / _TIME_UNITS[unit])}{unit}"
 
 
-def _scaled(text: str, units: Mapping[str, Decimal]) -> Decimal | None:
+def _scaled(text: str, units: Mapping[str, Decimal] | Mapping[str, int]) -> Decimal | None:
     """Return the number of base units in a text such as ``1.5K``. Return None if the text is no number with one of
     ``units``. ``units`` has the number of base units in each unit, such as 1024 bytes for ``K``.
     """
