@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -137,22 +137,20 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+)
+_FORMAT = typer.Option(help="The form of every command's log: text, or json with one object a line.")
+_LEVEL = typer.Option(
+    help="The least level of every command's log. Without it warning, and info for processes that run long."
+)
+
+
 @app.callback()
 def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-    log_format: Annotated[
-        logs.Format | None,
-        typer.Option(help="The form of every command's log: text, or json with one object a line."),
-    ] = None,
-    log_level: Annotated[
-        logs.Level | None,
-        typer.Option(
-            help="The least level of every command's log. Without it warning, and info for processes that run long."
-        ),
-    ] = None,
+    version: Annotated[bool, _VERSION] = False,
+    log_format: Annotated[logs.Format | None, _FORMAT] = None,
+    log_level: Annotated[logs.Level | None, _LEVEL] = None,
 ) -> None:
     logs.prefer(log_format, log_level)
 
@@ -168,14 +166,12 @@ def main() -> None:
         with lost_interrupts_again(), ending_at_signals():
             _run()
     except DumpfilterError as error:
-        _say(str(error), error.exit_code)
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        _say(f"this needs {error.name}, which is not installed: pip install 'dumpfilter[{extra}]'", 1)
-        sys.exit(1)
+        _fail(f"this needs {error.name}, which is not installed: pip install 'dumpfilter[{extra}]'", 1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
@@ -183,8 +179,7 @@ def main() -> None:
         sys.exit(READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}", 1)
-        sys.exit(1)
+        _fail(f"{where}{error.strerror or error}", 1)
 
 
 def _run() -> None:
@@ -249,10 +244,11 @@ def _discard_output() -> None:
                 os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def _say(text: str, exit_code: int) -> None:
-    """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json."""
+def _fail(text: str, exit_code: int) -> NoReturn:
+    """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json. Then exit."""
     if logs.is_json():
         logs.logger("dumpfilter").error("ended by an error", error=text, exit_code=exit_code)
     else:
         # The text may quote another process, such as a master.
         typer.echo(for_terminal(f"dumpfilter: {text}"), err=True)
+    sys.exit(exit_code)

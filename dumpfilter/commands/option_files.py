@@ -12,8 +12,6 @@ from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
 
-_PANEL = "Option files"
-
 SERVER_OPTIONS = frozenset(kind.option for kind in SERVER_RULE_KINDS) | frozenset(
     [
         "lower-case-table-names",
@@ -34,7 +32,7 @@ Options such as ``port`` and ``user`` are not among them, because in that sectio
 """
 
 
-class OptionFiles(Settings, panel=_PANEL):
+class OptionFiles(Settings, panel="Option files"):
     """The options ``--defaults-file`` and ``--defaults-extra-file``, which name a ``my.cnf`` with further options of
     the command.
     """

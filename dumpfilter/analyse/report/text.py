@@ -44,10 +44,7 @@ def human_bytes(number: float) -> str:
     size, unit = abs(number), 0
     while unit < len(_UNITS) - 1 and size >= (1023.5 if unit else 1024):
         size, unit = size / 1024, unit + 1
-    digits = 0 if size >= 99.95 or (unit == 0 and size == int(size)) else 1 if size >= 9.995 else 2
-    text = f"{size:.{digits}f}"
-    if digits:
-        text = text.rstrip("0").rstrip(".")
+    text = _rounded(size).replace(",", "")
     return f"{'−' if number < 0 and text != '0' else ''}{text} {_UNITS[unit]}"
 
 
@@ -60,7 +57,14 @@ def human_gigabytes(number: float) -> str:
     size = number / 1e9
     if 0 < size < 0.005:
         return "< 0.01"
-    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return _rounded(size)
+
+
+def _rounded(size: float) -> str:
+    """Format a positive number with three digits, or all digits of its whole part. Zeros at the end of the decimals are
+    left out.
+    """
+    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2
     text = f"{size:,.{digits}f}"
     return text.rstrip("0").rstrip(".") if digits else text
 
