@@ -5,25 +5,20 @@ The console's tables, the metrics, docs/metrics.md and ``dumpfilter status`` are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from dumpfilter.analyse.lint.findings import FilterWarning
 from dumpfilter.base.printable import printable
 from dumpfilter.console.facts import Fact, Facts, column, metric
 from dumpfilter.console.sql.result import ColumnType
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.master.config import Drift, ImposedFilter, OnDrift
-from dumpfilter.master.register import KnownSlave, Presence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dumpfilter.analyse.lint.findings import FilterWarning
-    from dumpfilter.index.lag import BinlogEnd
-    from dumpfilter.master.config import ReplicaEntry
-    from dumpfilter.master.register import RegisteredSlave
-    from dumpfilter.master.who import Drain
+from dumpfilter.index.lag import BinlogEnd
+from dumpfilter.master.config import Drift, ImposedFilter, OnDrift, ReplicaEntry
+from dumpfilter.master.register import KnownSlave, Presence, RegisteredSlave
+from dumpfilter.master.who import Drain
 
 LONGEST_LABEL = 64
 """The length to which label values of metrics are cut, characters. MySQL's channel and user names are not longer."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.spark_jobs.options import ReadOptions
-
-if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.ranges import Damage
 
 
 class ExportSettings(Settings):
@@ -81,7 +77,7 @@ def export_command(
             raise OptionError(f"--slave {one}: two slaves have this name; rename one")
         options[option] = text
     progress = Console(stderr=True)
-    damages: list[Damage] = []
+    damages: list[object] = []
     warnings: list[str] = []
     with shared.telling_interruption(progress, given.output):
         found = export_events(

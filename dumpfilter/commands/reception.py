@@ -1,26 +1,24 @@
-"""The reception of a running server's binlog by commands, with a progress bar."""
+"""The reception of a running server's binlog by commands, with a progress bar. Commands import this module when they
+receive.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import typer
+from rich import progress as bars
+from rich.console import Console
 
+from dumpfilter.analyse.report.text import human_files
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.endings import INTERRUPT, TERMINATE, handling
 from dumpfilter.base.printable import printable
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-    from dumpfilter.receiver.reception import FollowOptions, Progress
-    from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.receiver.reception import Follower, FollowOptions, Progress
+from dumpfilter.receiver.store import BinlogDirectory, Sync
+from dumpfilter.receiver.url import SourceUrl
 
 
 def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
@@ -46,10 +44,6 @@ def fetch(
     writes. With ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
     DumpfilterError.
     """
-    from dumpfilter.analyse.report.text import human_files
-    from dumpfilter.receiver.reception import Follower, FollowOptions
-    from dumpfilter.receiver.store import BinlogDirectory, Sync
-
     options = options or FollowOptions()
     signals: list[int] = []
 
@@ -80,7 +74,7 @@ def fetch(
         raise typer.Exit(128 + signals[0])
 
 
-def move(bar: Bar, task: TaskID, progress: Progress) -> None:
+def move(bar: bars.Progress, task: bars.TaskID, progress: Progress) -> None:
     """Show in a progress bar how far a server's binlog has been received.
 
     ``bar`` and ``task`` are Rich's bar and its line, and ``progress`` is the state of the reception. The bar shows the

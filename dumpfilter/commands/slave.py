@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import read_password
@@ -12,9 +12,7 @@ from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.commands.option_files import OptionFiles
 from dumpfilter.slave import options
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.state import SourceInfo
+from dumpfilter.slave.state import SourceInfo
 
 
 class MasterOptions(Settings, panel=options.MASTER_PANEL):
@@ -37,8 +35,6 @@ class MasterOptions(Settings, panel=options.MASTER_PANEL):
         ``net_timeout`` is ``--replica-net-timeout``, seconds. The heartbeat period must be shorter, or idle connections
         would count as lost.
         """
-        from dumpfilter.slave.state import SourceInfo
-
         period = net_timeout / 2 if source.heartbeat_period is None else source.heartbeat_period
         if period >= net_timeout:
             raise OptionError(

@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -26,9 +27,6 @@ from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
 from dumpfilter.commands.server_status import model
 from dumpfilter.commands.sql import aligned, render_within
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, TlsOptions
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.connection import Source
 
 _LONGEST = 500
 """The length to which a value is cut on the terminal, characters. GTID sets can be long; --json prints them whole."""
@@ -74,28 +72,23 @@ class AskedOptions(ConsoleLogin):
             return lambda: relay_directory_status(directory)
         from dumpfilter.commands.server_status.of_console import master_status, slave_status
 
-        login = self.login()
+        login, ask_master = self.login(), None
         if self.slave and login is not None:
             return lambda: slave_status(login)
-        source = self._source(tls)
-        return lambda: master_status(source, login)
-
-    def _source(self, tls: TlsOptions) -> Source | None:
-        """Return the settings of a connection to the master's gRPC port for slaves, or None without ``--master``.
-        Raises OptionError.
-        """
         members = tls.members()
-        if not self.master:
-            return None
-        from dumpfilter.slave.connection import Source
-        from dumpfilter.slave.state import SourceInfo
+        if self.master:
+            # gRPC takes 0.1 s to import.
+            from dumpfilter.commands.server_status.of_port import ask_port
+            from dumpfilter.slave.connection import Source
+            from dumpfilter.slave.state import SourceInfo
 
-        host, port = parse_address("--master", self.master)
-        password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
-        info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
-        info.check_tls()
-        options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
-        return Source(info, options)
+            host, port = parse_address("--master", self.master)
+            password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
+            info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
+            info.check_tls()
+            options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
+            ask_master = partial(ask_port, Source(info, options), whole=login is None)
+        return lambda: master_status(ask_master, login)
 
 
 class StatusSettings(Settings):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
 from dumpfilter.base.security.guarded_client import Login
 from dumpfilter.commands.server_status import model
 from dumpfilter.console.client import ResultSet, ScriptStatement, StatementFailed, run_statements
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.connection import Source
 
 Rows = list[dict[str, Any]]
 
@@ -27,20 +24,14 @@ _COMMENT = re.compile(r"dumpfilter (\S+), (master|slave)")
 """The pattern of the version_comment of a console, such as ``dumpfilter 0.2.0, master``."""
 
 
-def master_status(source: Source | None, console: Login | None) -> model.Record:
+def master_status(ask_port: Callable[[], model.Record] | None, console: Login | None) -> model.Record:
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
-    ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at the master's
-    console (a port for MySQL clients), or None. Without ``console`` and without a user in ``source``, the record has
-    only the master's health. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and
-    DumpfilterError for a wrong password.
+    ``ask_port`` returns the part of the record that the master's port for slaves tells; None: the port is not asked.
+    ``console`` is the login at the master's console (a port for MySQL clients), or None. Raises ConnectionLost when
+    nothing answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
     """
-    status = model.MASTER
-    if source is not None:
-        # gRPC takes 0.1 s to import.
-        from dumpfilter.commands.server_status.of_port import ask_port
-
-        status = status | ask_port(source, whole=console is None)
+    status = model.MASTER | (ask_port() if ask_port is not None else {})
     if console is None:
         return status
     tables = "slaves", "drains", "source", "replica_drift", "filter_warnings"
