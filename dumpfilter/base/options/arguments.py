@@ -24,6 +24,8 @@ _SECTIONS = ("", "source", *WITH_OPTION_FILES)
 
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
+_SSL_ENDS = ("", "-ca", "-cert", "-key", "-verify-server-cert")
+
 ALIASES = {
     "slave-net-timeout": "replica-net-timeout",
     "master-connect-retry": "connect-retry",
@@ -31,14 +33,8 @@ ALIASES = {
     "master-verify-checksum": "verify-checksum",
     "source-verify-checksum": "verify-checksum",
     "skip-slave-start": "skip-replica-start",
-    "ssl-cert": "tls-cert",
-    "ssl-key": "tls-key",
-    "ssl-ca": "tls-ca",
-    "master-ssl": "source-ssl",
-    "master-ssl-ca": "source-ssl-ca",
-    "master-ssl-cert": "source-ssl-cert",
-    "master-ssl-key": "source-ssl-key",
-    "master-ssl-verify-server-cert": "source-ssl-verify-server-cert",
+    **{f"ssl-{file}": f"tls-{file}" for file in ("cert", "key", "ca")},
+    **{f"master-ssl{end}": f"source-ssl{end}" for end in _SSL_ENDS},
 }
 """The names of options in MySQL (before and after 8.0.26) and MariaDB, each with dumpfilter's name of the option."""
 
