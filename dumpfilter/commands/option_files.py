@@ -86,8 +86,7 @@ class OptionFileCommand(SubCommand):
         """Return the words of a command line that give an option its value, such as ``["--port=3306"]``."""
         if isinstance(named.value, bool):
             flag = self._parameters[named.name]
-            words: list[str] = (flag.opts if named.value else flag.secondary_opts)[:1]
-            return words
+            return list((flag.opts if named.value else flag.secondary_opts)[:1])
         return [f"--{named.name}" if named.value is None else f"--{named.name}={named.value}"]
 
     @property

@@ -408,9 +408,9 @@ class LogOptions(Settings, panel="Log"):
         configure(self.log_format, self.log_level, colors=colors)
 
 
-class MetricsOptions(Settings, panel="Metrics"):
-    """The options for the HTTP endpoint from which Prometheus reads the metrics of a process: its address, and the file
-    to which its port is written.
+class MonitoringOptions(LogOptions, panel="Metrics"):
+    """The options by which people watch a process: the format and level of its log, and the HTTP endpoint from which
+    Prometheus reads its metrics.
     """
 
     metrics_port: int | None = setting(None, min=0, max=65535)
@@ -434,10 +434,6 @@ class MetricsOptions(Settings, panel="Metrics"):
         return protection.endpoint(
             MetricsEndpoint, self.metrics_port, tls, insecure=self.metrics_insecure, **where
         )
-
-
-class MonitoringOptions(MetricsOptions, LogOptions):
-    """The options by which people watch a process: the endpoint of its metrics, and the format and level of its log."""
 
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
