@@ -31,7 +31,6 @@ from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredP
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
 from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting, unread
-from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -63,8 +62,6 @@ A server's max_prepared_stmt_count limits the sum over all sessions.
 """
 _AFTER_LOGIN = 2
 """The sequence number of the console's first packet after the greeting and the client's first packet."""
-
-_STOP_SECONDS = 10.0
 
 _SWITCH_SECONDS = 5e-4
 """The time after which Python makes a computing thread release the interpreter lock, seconds
@@ -138,7 +135,6 @@ class Connection:
         self._login: Login
         self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """The future that KILL QUERY completes. Each work that KILL QUERY can interrupt has its own."""
-        self._last_prepared = 0
 
     async def serve(self) -> None:
         """Log the client in, and answer its commands until it leaves.
@@ -498,11 +494,11 @@ class Connection:
         if len(session.prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         text = self._text(data)
-        statement = await self._in_thread(text, lambda: Prepared.of(text))
-        self._last_prepared += 1
-        session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
+        statement = await self._in_thread(text, lambda: answers.Prepared.of(text))
+        number = max(session.prepared, default=0) + 1
+        session.keep(session.user_variables, session.prepared | {number: statement})
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
-        self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
+        self.stream.put(struct.pack("<BIHHBH", 0, number, 0, statement.parameters, 0, 0))
         if statement.parameters:
             parameter = answers.column_definition(Column("?"), self._client.character_set)
             for _ in range(statement.parameters):
@@ -537,7 +533,7 @@ class Connection:
         self._statement(Fields(data).uint(4))
         await self._send_ok()
 
-    def _statement(self, number: int) -> Prepared:
+    def _statement(self, number: int) -> answers.Prepared:
         try:
             return self._client.prepared[number]
         except KeyError:
@@ -582,14 +578,9 @@ class ConsoleServer(ClientPort):
         Raises OptionError if the address cannot be listened on, and OutputError if the file for the port's number
         cannot be written.
         """
-        loop = ServingLoop("console")
-        loop.start()
-        try:
-            with self.serving(loop):
-                log.info("console.listening", host=self.endpoint.host, port=self.port)
-                yield self
-        finally:
-            loop.end(_STOP_SECONDS)
+        with ServingLoop("console") as loop, self.serving(loop):
+            log.info("console.listening", host=self.endpoint.host, port=self.port)
+            yield self
 
 
 def serving(

@@ -117,14 +117,10 @@ def serving_metrics(
         "choose others with --metrics-address and --metrics-port",
     )
     handler = _Request.factory(collected)
-    port, loop = listener.getsockname()[1], ServingLoop("metrics")
-    loop.start()
-    try:
-        with loop.running(_accept(listener, endpoint, handler)):
-            endpoint.write_port(port)
-            yield endpoint.url(port)
-    finally:
-        loop.end()
+    port = listener.getsockname()[1]
+    with ServingLoop("metrics") as loop, loop.running(_accept(listener, endpoint, handler)):
+        endpoint.write_port(port)
+        yield endpoint.url(port)
 
 
 class _Request(MetricsHandler):

@@ -19,7 +19,7 @@ log = logger("dumpfilter.master")
 
 T = TypeVar("T")
 _END_SECONDS = 12.0
-"""The longest time that the end of a coroutine may take, seconds."""
+"""The longest time that the end of a coroutine, or of a loop, may take, seconds."""
 _ACCEPT_AGAIN_SECONDS = 1.0
 
 
@@ -43,6 +43,13 @@ class ServingLoop:
         """Start the thread that runs the event loop."""
         self._thread.start()
 
+    def __enter__(self) -> ServingLoop:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(_END_SECONDS)
+
     @property
     def is_running(self) -> bool:
         """Whether the event loop runs. An error, for example for lack of memory, may have ended it."""
@@ -56,10 +63,10 @@ class ServingLoop:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     @contextmanager
-    def running(self, work: Coroutine[Any, Any, None], seconds: float = _END_SECONDS) -> Iterator[None]:
+    def running(self, work: Coroutine[Any, Any, None]) -> Iterator[None]:
         """Run a coroutine in the event loop's thread while the ``with`` block runs.
 
-        Then cancel the coroutine, and wait at most ``seconds`` for its end.
+        Then cancel the coroutine, and wait at most :data:`_END_SECONDS` for its end.
         """
 
         async def begin() -> asyncio.Task[None]:
@@ -74,7 +81,7 @@ class ServingLoop:
             yield
         finally:
             with contextlib.suppress(TimeoutError):
-                self.wait(end(), seconds)
+                self.wait(end(), _END_SECONDS)
 
     def end(self, seconds: float | None = None) -> None:
         """Stop the event loop, and wait at most ``seconds`` for the end of its thread; None waits without a limit."""

@@ -398,10 +398,7 @@ async def greet(client: socket.socket, greeting: bytes) -> bytes:
 
     try:
         await loop.sock_sendall(client, _framed(greeting, 0))
-        (header,) = struct.unpack("<I", await read(_HEADER))
-        length, number = header & _FULL, header >> 24
-        if number != 1:
-            raise ClientGone(f"packet number {number} instead of 1")
+        length = int.from_bytes((await read(_HEADER))[:3], "little")
         return await read(length) if length <= LOGIN_PACKET else b""
     except OSError as error:
         raise ClientGone("closed") from error
