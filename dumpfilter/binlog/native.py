@@ -59,22 +59,45 @@ def array_at(typingctx, address, length):
 
     Unlike ``numba.carray``, this works in functions without numba's reference counts.
     """
-    array_type = types.Array(types.uint32, 1, "C")
 
     def codegen(context, builder, signature, args):
-        array = context.make_array(array_type)(context, builder)
-        size = context.get_constant(types.intp, 4)
-        populate_array(
-            array,
-            data=builder.inttoptr(args[0], ir.IntType(32).as_pointer()),
-            shape=[args[1]],
-            strides=[size],
-            itemsize=size,
-            meminfo=None,
+        address, size = args
+        return _array(
+            context, builder, signature, builder.inttoptr(address, ir.IntType(32).as_pointer()), size
         )
-        return array._getvalue()
 
-    return array_type(types.uintp, types.intp), codegen
+    return types.Array(types.uint32, 1, "C")(types.uintp, types.intp), codegen
+
+
+def _array(context, builder, signature, data, size):
+    """Return the array of ``size`` entries at the pointer ``data``, of the type that the intrinsic with this
+    ``signature`` returns.
+    """
+    array = context.make_array(signature.return_type)(context, builder)
+    width = context.get_constant(types.intp, signature.return_type.dtype.bitwidth // 8)
+    populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+    return array._getvalue()
+
+
+@intrinsic
+def floats(typingctx, size):
+    """Return an array of ``size`` 64-bit floats for use in one call of a kernel (compiled function). ``size`` must be a
+    constant.
+
+    The compiler knows that no other array shares this memory. Without this knowledge, it does not use vector
+    instructions for short loops over several arrays.
+    """
+    if not isinstance(size, types.Literal):
+        # numba then asks again with the constant.
+        return None
+
+    def codegen(context, builder, signature, args):
+        double = ir.DoubleType()
+        memory = cgutils.alloca_once(builder, ir.ArrayType(double, size.literal_value))
+        data = builder.bitcast(memory, double.as_pointer())
+        return _array(context, builder, signature, data, context.get_constant(types.intp, size.literal_value))
+
+    return types.Array(types.float64, 1, "C")(size), codegen
 
 
 @intrinsic

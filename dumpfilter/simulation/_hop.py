@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.arrays import Int64s, Int64s2
+from dumpfilter.base.compiler.arrays import Float64s2, Int32s2, Int64s, Int64s2
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
+from dumpfilter.binlog.native import floats
 
 
 class Parameters(NamedTuple):
@@ -29,6 +30,7 @@ class Parameters(NamedTuple):
     message: int
     message_overhead: int
     fixed: int
+    ahead: int
 
 
 class Dropped(NamedTuple):
@@ -56,28 +58,22 @@ class Dropped(NamedTuple):
 
 _NONE = -(1 << 62)
 """A time earlier than all others, nanoseconds."""
-_LATEST = (1 << 63) - 1
-"""A time later than all others, nanoseconds."""
-_EXACT = 1 << 52
+EXACT = 1 << 52
 """The limit below which 64-bit floats represent a whole number and its half exactly."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
 @inlined
-def time_of(size, numerator, denominator, limit):
-    """Return the time to send ``size`` bytes, rounded to a whole nanosecond. One byte takes ``numerator / denominator``
-    nanoseconds.
-
-    Below ``limit`` bytes, the product of size and ``numerator`` is exact as a 64-bit float. From this size on the
-    slower integer division is used.
-    """
-    if size < limit:
-        # The quotient of two exact floats is never rounded up to a whole number. A division of floats takes a third of
-        # the time of one of integers.
-        total = np.float64(size) * np.float64(numerator) + np.float64(denominator // 2)
-        return np.int64(total / np.float64(denominator))
-    whole = size // denominator
-    return whole * numerator + ((size - whole * denominator) * numerator + denominator // 2) // denominator
+def time_of(size, hop):
+    """Return the time to send ``size`` bytes over the link ``hop``, rounded to a whole nanosecond."""
+    if size < EXACT // max(hop.numerator, 1):
+        # The product is exact as a 64-bit float, and the quotient of two exact floats is never rounded up to a whole
+        # number. A division of floats takes a third of the time of one of integers.
+        total = np.float64(size) * np.float64(hop.numerator) + np.float64(hop.denominator // 2)
+        return np.int64(total / np.float64(hop.denominator))
+    whole = size // hop.denominator
+    rest = (size - whole * hop.denominator) * hop.numerator
+    return whole * hop.numerator + (rest + hop.denominator // 2) // hop.denominator
 
 
 @kernel
@@ -117,7 +113,6 @@ def noise(seed, number, largest):
 def cross(
     arrived: Int64s,
     sizes: Int64s,
-    room: Int64s,
     dropped: Dropped,
     hop: Parameters,
     downs: Int64s2,
@@ -126,91 +121,77 @@ def cross(
 ):
     """Simulate sending transactions over a network link (``hop``).
 
-    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes. The connection's send
-    buffers have room for transaction ``i`` when the first ``room[i]`` transactions have left. ``dropped`` describes the
-    sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one row for each
-    outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
+    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes. ``dropped`` describes
+    the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one row for
+    each outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
 
-    The results are written into the arrays ``departed`` and ``received``, which have one entry more than there are
-    transactions. Transaction ``i`` left the sender at ``departed[i + 1]``, and was received at ``received[i + 1]``.
+    The results are written into the arrays ``departed`` and ``received``. The first ``i`` transactions had left the
+    sender at ``departed[i]``, and transaction ``i`` was received at ``received[i]``.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
-
-    The processor cannot predict whether a transaction begins a message. Therefore the loop has no branch for this
-    decision, except for links with outages or jitter. Instead, ``new`` is 1 if the transaction begins a message, else
-    0, and the mask ``k`` has all its bits or none.
     """
-    if hop.jitter or len(downs):
-        return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, False)
-    return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, True)
-
-
-@inlined
-def _walk(arrived, sizes, room, dropped, hop, downs, departed, received, is_calm):
     n = len(arrived)
-    message = np.int64(hop.message)
-    limit = np.int64(_EXACT // max(hop.numerator, 1))
-    empty_time = time_of(dropped.size, hop.numerator, hop.denominator, limit)
+    message = hop.message
+    empty_time = time_of(dropped.size, hop)
     down = 0
-    messages = np.int64(0)
-    told = np.int64(0)
+    messages = 0
+    told = 0
     # The message that is made: its first transaction, when it was made and began to leave, its bytes so far, and the
     # bytes of reports before it. The bytes ``kept`` of its first transaction reached the reader before an outage.
     first = 0
-    made = np.int64(_NONE)
-    start = np.int64(_NONE)
-    filled = np.int64(0)
-    told_before = np.int64(0)
-    kept = np.int64(0)
+    made = _NONE
+    start = _NONE
+    filled = 0
+    told_before = 0
+    kept = 0
     # The last byte so far left at ``end``, the last message arrived at ``last``, and the last outage ended at
     # ``opened``.
-    end = np.int64(_NONE)
-    last = np.int64(_NONE)
-    opened = np.int64(_NONE)
+    end = _NONE
+    last = _NONE
+    opened = _NONE
     departed[0] = _NONE
+    # The bytes of all transactions before this one, and the number and bytes of those of them that must have left
+    # before the connection's send buffers have room for this one.
+    before = 0
+    room = 0
+    gone = 0
     j = 0
     while True:
-        new = np.int64(1)
-        if j < n:
-            new = np.int64(arrived[j] > made) | np.int64(filled >= message) | np.int64(sizes[j] > message)
-        last_of_calm = end + hop.delay
-        if not is_calm and new:
+        if j == n or arrived[j] > made or filled >= message or sizes[j] > message:
             # The message before this one is complete. An outage loses it if it has not arrived by then.
             if j > first:
-                delay = np.int64(hop.delay)
+                delay = hop.delay
                 if hop.jitter:
-                    delay = max(delay + noise(hop.seed, first, hop.jitter), np.int64(0))
+                    delay = max(delay + noise(hop.seed, first, hop.jitter), 0)
                 arrival = max(end + delay, last)
                 if down < len(downs) and arrival > downs[down, _D_START]:
                     whole = sizes[first] - kept
                     messages -= pieces(whole, message)
                     told = told_before
                     if message and j == first + 1:
-                        kept += _whole_until(whole, start, downs[down, _D_START] - delay, message, hop, limit)
+                        kept += _whole_until(whole, start, downs[down, _D_START] - delay, message, hop)
                     opened = end = downs[down, _D_RESTART]
                     message = downs[down, _D_MESSAGE]
                     down += 1
+                    before -= filled
                     j = first
                 else:
-                    last = arrival
-                    kept = np.int64(0)
+                    received[first:j] = last = arrival
+                    kept = 0
+            if j == n:
+                break
             first = j
             told_before = told
-            last_of_calm = last
-        k = -new
-        received[j] = (last_of_calm & k) | (_LATEST & ~k)
-        if j >= n:
-            break
-        ready = max(arrived[j], opened)
-        free = departed[room[j]]
-        made ^= (made ^ max(ready, free)) & k
-        if dropped.empty[j] and new and free <= ready == arrived[j]:
-            reports = dropped.empty[j]
-            told += reports * dropped.size
-            end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
-        # A transaction that joins a message was ready before the message began to leave.
-        end = max(end, ready)
-        if not is_calm and new:
+            while before - gone > hop.ahead:
+                gone += sizes[room]
+                room += 1
+            ready = max(arrived[j], opened)
+            made = max(ready, departed[room])
+            if dropped.empty[j] and made == arrived[j]:
+                reports = dropped.empty[j]
+                told += reports * dropped.size
+                end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
+            end = max(end, ready)
             # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
             while down < len(downs) and end >= downs[down, _D_START]:
                 opened = downs[down, _D_RESTART]
@@ -218,17 +199,18 @@ def _walk(arrived, sizes, room, dropped, hop, downs, departed, received, is_calm
                 end = made = max(end, opened)
                 down += 1
             start = end
-        size = sizes[j] - (kept & k)
-        parts = pieces(size, message) & k
-        messages += parts
+            filled = 0
+            parts = pieces(sizes[j] - kept, message)
+            messages += parts
+            end += time_of(sizes[j] - kept + dropped.told[j] + hop.message_overhead * parts, hop)
+        else:
+            end += time_of(sizes[j] + dropped.told[j], hop)
         told += dropped.told[j]
-        size += dropped.told[j] + hop.message_overhead * parts
-        end += time_of(size, hop.numerator, hop.denominator, limit) + hop.fixed
-        departed[j + 1] = end
-        filled = (filled & ~k) + sizes[j]
+        end += hop.fixed
+        filled += sizes[j]
+        before += sizes[j]
         j += 1
-    for i in range(n, 0, -1):
-        received[i - 1] = min(received[i - 1], received[i])
+        departed[j] = end
     return messages, told
 
 
@@ -244,17 +226,138 @@ def pieces(size, message):
 
 
 @inner
-def _whole_until(size, start, stop, message, hop, limit):
+def _whole_until(size, start, stop, message, hop):
     """Return how many bytes of one large transaction left the sender in complete messages between the times ``start``
     and ``stop``, nanoseconds. After an outage the sender does not send these bytes again.
 
     ``size`` is the number of bytes of the transaction that remain to be sent, and ``message`` the message size, bytes.
-    ``hop`` has the link's properties. ``limit`` is the size in bytes up to which :func:`time_of` computes with floats.
+    ``hop`` has the link's properties.
     """
-    needed = time_of(
-        size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator, limit
-    )
+    needed = time_of(size + hop.message_overhead * pieces(size, message), hop)
     if stop <= start or needed == 0:
         return np.int64(0)
     sent = np.int64(float(size) * float(stop - start) / float(needed))
     return min(sent, size - 1) // message * message
+
+
+LANES = 16
+"""The maximum number of links that :func:`cross_together` simulates in one call."""
+_BLOCK = 64
+_CELLS = LANES * _BLOCK
+MOST_LAG = 2**31 - 1
+
+
+@kernel
+def cross_together(
+    arrived: Int64s,
+    committed: Int64s,
+    sizes: Int64s,
+    dropped: Dropped,
+    hop: Parameters,
+    rates: Float64s2,
+    departed: Float64s2,
+    lags: Int32s2,
+    counts: Int64s2,
+):
+    """Simulate sending the same transactions over several links that have equal properties but their rates, and neither
+    delay nor jitter nor outages.
+
+    ``arrived``, ``sizes`` and ``dropped`` are those of :func:`cross`, and ``hop`` has the links' common properties.
+    ``committed`` has the time of each transaction's commit, microseconds.
+    ``rates`` has a row of numerators and one of denominators of nanoseconds for a byte, with a column for each link.
+
+    The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
+    of each transaction to its receipt, microseconds, rounded up; :data:`MOST_LAG` stands for all longer ones.
+    ``counts`` has the number of messages of each link, and the bytes of the reports about dropped transactions.
+    ``departed`` is memory for the calculation, with a column for each link and one row more than there are
+    transactions.
+
+    Vector instructions compute several links at once, so that the loops over links have no branches. All times and
+    bytes are whole numbers in 64-bit floats. The caller makes sure that none is above 2**52.
+    """
+    n = len(arrived)
+    lanes = np.uintp(rates.shape[1])
+    message = np.float64(hop.message)
+    inverse = 1.0 / message if hop.message else 0.0
+    numerator = floats(LANES)
+    denominator = floats(LANES)
+    half = floats(LANES)
+    empty_time = floats(LANES)
+    end = floats(LANES)
+    made = floats(LANES)
+    filled = floats(LANES)
+    messages = floats(LANES)
+    empty = floats(LANES)
+    for lane in range(lanes):
+        numerator[lane] = rates[0, lane]
+        denominator[lane] = rates[1, lane]
+        half[lane] = np.floor(rates[1, lane] * 0.5)
+        empty_time[lane] = np.floor(
+            np.divide(np.float64(dropped.size) * rates[0, lane] + half[lane], rates[1, lane])
+        )
+        end[lane] = filled[lane] = messages[lane] = empty[lane] = departed[0, lane] = 0.0
+        made[lane] = -1.0
+    told = 0
+    before = 0
+    room = 0
+    gone = 0
+    for j in range(n):
+        while before - gone > hop.ahead:
+            gone += sizes[room]
+            room += 1
+        free = np.uintp(room)
+        after = np.uintp(j + 1)
+        ready = np.float64(arrived[j])
+        # A message is full from this size on. A large transaction always begins a message.
+        full = -1.0 if sizes[j] > hop.message else message
+        size = np.float64(sizes[j])
+        parts = max(np.floor((size + 0.5) * inverse), 1.0)
+        joining = np.float64(sizes[j] + dropped.told[j])
+        overhead = parts * hop.message_overhead
+        if dropped.empty[j]:
+            reports = np.float64(dropped.empty[j])
+            first = np.float64(dropped.first[j])
+            last = np.float64(dropped.last[j])
+            for lane in range(lanes):
+                is_new = (ready > made[lane]) | (filled[lane] >= full)
+                sent = 1.0 if is_new & (abs(departed[free, lane]) <= ready) else 0.0
+                reported = max(max(end[lane], first) + reports * empty_time[lane], last + empty_time[lane])
+                end[lane] += sent * (reported - end[lane])
+                empty[lane] += sent * reports
+        for lane in range(lanes):
+            begins = 1.0 if (ready > made[lane]) | (filled[lane] >= full) else 0.0
+            made[lane] += begins * (max(ready, abs(departed[free, lane])) - made[lane])
+            filled[lane] += size - begins * filled[lane]
+            messages[lane] += begins * parts
+            sent = joining + begins * overhead
+            left = max(end[lane], ready) + np.floor(
+                np.divide(sent * numerator[lane] + half[lane], denominator[lane])
+            )
+            end[lane] = left
+            # A time with a minus is that of a transaction that begins a message.
+            departed[after, lane] = left - 2.0 * begins * left
+        told += dropped.told[j]
+        before += sizes[j]
+    for lane in range(lanes):
+        counts[0, lane] = np.int64(messages[lane])
+        counts[1, lane] = told + np.int64(empty[lane]) * dropped.size
+    # From the last transaction to the first: all transactions of a message are received with its last one. A block
+    # stays in the processor's fastest cache until its columns have become rows.
+    block = floats(_CELLS)
+    for lane in range(lanes):
+        made[lane] = -1.0
+    for stop in range(n, 0, -_BLOCK):
+        begin = max(stop - _BLOCK, 0)
+        for j in range(stop - 1, begin - 1, -1):
+            at = np.uintp(j - begin) * np.uintp(LANES)
+            after = np.uintp(j + 1)
+            since = np.float64(committed[j])
+            for lane in range(lanes):
+                left = departed[after, lane]
+                ends = 1.0 if made[lane] < 0.0 else 0.0
+                made[lane] = left
+                end[lane] += ends * (abs(left) - end[lane])
+                block[at + lane] = min(np.ceil(np.divide(end[lane], 1000.0)) - since, MOST_LAG)
+        for lane in range(lanes):
+            for k in range(np.uintp(stop - begin)):
+                lags[lane, np.uintp(begin) + k] = np.int32(block[k * np.uintp(LANES) + lane])

@@ -111,15 +111,15 @@ class Hop(NamedTuple):
     """The bytes that each message adds to its events on the link."""
     fixed: int = 0
     """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
+    ahead: int = 0
+    """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
+    limit.
+    """
     downs: tuple[Down, ...] = ()
     """The outages in ascending order, without overlap."""
     most_message: int = 0
     """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
     the reader reports.
-    """
-    ahead: int = 0
-    """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
-    limit.
     """
     tick: int = 0
     """The time in which the sender does not look for new transactions after it found some, nanoseconds (see
@@ -162,48 +162,69 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
     ).as_integer_ratio()
 
 
-def cross(
-    arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None, room: Ints | None = None
-) -> Crossed:
+def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
     """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and the
     number of messages.
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
-    ``room`` is the result of :func:`room_of`, which callers with equal ``sizes`` and buffers can share (None: it is
-    computed here).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
     [5000, 10000, 15000]
     """
-    departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived) + 1, np.int64)
+    departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived), np.int64)
     messages, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
-        room_of(sizes, hop.ahead) if room is None else room,
-        dropped or Dropped(*np.zeros((4, len(arrived)), np.int64)),
-        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
+        dropped or _no_reports(len(arrived)),
+        _parameters(hop),
         _outages(arrived, sizes, hop),
         departed,
         received,
     )
-    return Crossed(departed[1:], received[1:], int(messages), int(told))
+    return Crossed(departed[1:], received, int(messages), int(told))
 
 
-def room_of(sizes: Ints, ahead: int) -> Ints:
-    """Return for each transaction how many transactions must have left a connection's send buffers before the buffers
-    have room for it. 0: there is room from the start.
+def cross_together(
+    departing: Departing, hops: Sequence[Hop]
+) -> tuple[npt.NDArray[np.int32], list[tuple[int, int]]] | None:
+    """Simulate sending the same transactions over several network links that differ in their rates only, in a fraction
+    of the time of :func:`cross` for each.
 
-    ``sizes`` has the transactions' bytes. ``ahead`` is the capacity of the buffers, bytes; 0: no limit.
-
-    >>> room_of(np.array([3, 3, 3, 3]), 5).tolist()
-    [0, 0, 1, 2]
+    Return the lag of each transaction, microseconds, with a row for each link. The second member has for each link the
+    number of messages, and the bytes of the reports about dropped transactions. None: the links need :func:`cross`,
+    because they have delays or outages, or because a number may be too large.
     """
-    if not ahead:
-        return np.zeros(len(sizes), np.int64)
-    ends = np.cumsum(sizes)
-    return np.searchsorted(ends, ends - sizes - ahead).astype(np.int64) + (ends - sizes > ahead)
+    hop, sizes, dropped = hops[0], departing.content.bytes, departing.dropped
+    rates = [nanoseconds_of_a_byte(one.rate) for one in hops]
+
+    def on_link(nbytes: int, count: int) -> int:
+        messages = count + (nbytes // hop.message if hop.message else 0)
+        return nbytes + count * GAP_BYTES + messages * hop.message_overhead
+
+    if hop.delay or hop.jitter or hop.downs or not len(sizes):
+        return None
+    most = on_link(int(sizes.max()), 1)
+    whole = on_link(int(sizes.sum()), len(sizes)) + int(dropped.empty.sum()) * dropped.size
+    last = int(departing.seen[-1]) + len(sizes)
+    if any(max(most * one + other, last + whole * one // other) >= _hop.EXACT for one, other in rates):
+        return None
+    lags = np.empty((len(hops), len(sizes)), np.int32)
+    counts = np.empty((2, len(hops)), np.int64)
+    memory = np.empty((len(sizes) + 1, len(hops)))
+    columns = np.array(rates, np.float64).T.copy()
+    arrived, committed = departing.seen, departing.committed
+    _hop.cross_together(arrived, committed, sizes, dropped, _parameters(hop), columns, memory, lags, counts)
+    return None if lags.max() == _hop.MOST_LAG else (lags, list(zip(*counts.tolist(), strict=True)))
+
+
+def _parameters(hop: Hop) -> Parameters:
+    return Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7], hop.ahead or NEVER)
+
+
+def _no_reports(n: int) -> Dropped:
+    return Dropped(*np.zeros((4, n), np.int64))
 
 
 def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
@@ -369,6 +390,15 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     return (routes[0]._replace(hops=(*before, hop._replace(delay=0))),), hop.delay // MICROSECOND
 
 
+def without_rate(routes: tuple[Route, ...]) -> tuple[Route, ...]:
+    """Return the routes (sequences of links) to a node with the last links' rates removed. Nodes for which these are
+    equal are computed together.
+    """
+    return tuple(
+        route._replace(hops=(*route.hops[:-1], route.hops[-1]._replace(rate=None))) for route in routes
+    )
+
+
 def told_rate(shape: LinkShape) -> float:
     """Return the transfer rate that a slave reports to its master at the start of a dump, bytes per second.
 
@@ -434,9 +464,15 @@ class Arrived(NamedTuple):
     transaction: Ints
     """For each transaction, its index in the binlog set of the node that wrote it."""
     committed: Ints
-    received: Ints
+    lags: npt.NDArray[np.int64] | npt.NDArray[np.int32]
+    """The time from the commit of each transaction to its arrival."""
     missing: int
     """The number of transactions that never arrive. The arrays leave them out."""
+
+    @property
+    def received(self) -> Ints:
+        """The time at which each transaction arrived. The values never decrease."""
+        return self.committed + self.lags
 
 
 class Flow(NamedTuple):
@@ -582,16 +618,14 @@ def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> 
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if polls is None:
-        return Dropped(np.where(after_gap, GAP_BYTES, 0), *np.zeros((3, len(transaction)), np.int64))
+        return _no_reports(len(transaction))._replace(told=np.where(after_gap, GAP_BYTES, 0))
     # The chunk of a sent transaction reports only transactions that were dropped in the same poll.
     poll = polls.number[transaction]
-    is_told = after_gap & (poll == polls.number[np.maximum(transaction - 1, 0)])
-    is_empty = polls.empty(transaction)
-    times = np.append(polls.time[is_empty], 0)
-    until = np.cumsum(is_empty)[poll]
-    number = np.diff(until, prepend=0)
+    is_told = after_gap & (poll == polls.number[transaction - 1])
+    # All polls between those of two sent transactions find nothing to send.
+    first = np.minimum(np.append(0, poll[:-1]) + 1, poll)
     return Dropped(
-        np.where(is_told, GAP_BYTES, 0), number, times[until - number], times[until - 1], empty_chunk
+        np.where(is_told, GAP_BYTES, 0), poll - first, polls.time[first], polls.time[poll - 1], empty_chunk
     )
 
 
@@ -630,10 +664,8 @@ class Departing(NamedTuple):
     """The time at which each transaction is in the sender's binlog, nanoseconds."""
     seen: Ints
     """The time at which the sender finds each transaction in its binlog, nanoseconds."""
-    room: Ints
-    """The number of transactions that must have left before there is room for each one (see :func:`room_of`)."""
-    dropped: Dropped | None
-    """The sender's reports about dropped transactions. None: no reports."""
+    dropped: Dropped
+    """The sender's reports about dropped transactions."""
 
 
 class Schedule:
@@ -659,20 +691,29 @@ class Schedule:
         self._seen = kept(self._make_seen)
         self._polls = kept(lambda *sender: Polls.of(self._seen(*sender)))
 
+    def departing(self, hops: tuple[Hop, ...]) -> Departing:
+        """Return the transactions that cross the last of consecutive links (``hops``), with the times at which the
+        sender has them.
+        """
+        *way, hop = hops
+        # Links that differ in other properties, such as the rate, are sent the same.
+        return self._departing(
+            tuple(way), Hop(tick=hop.tick, form=hop.form, filter=hop.filter, idle=hop.idle)
+        )
+
     def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
         """Simulate sending this binlog's transactions over consecutive links (``hops``), each with its filter.
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
-        *way, hop = hops
-        # Links that differ in other properties, such as the rate, are sent the same.
-        of = Hop(tick=hop.tick, form=hop.form, filter=hop.filter, ahead=hop.ahead, idle=hop.idle)
-        departing = self._departing(tuple(way), of)
-        if hop.message:
-            hop = hop._replace(message_overhead=self.overhead)
+        departing = self.departing(hops)
         return departing, cross(
-            departing.seen, departing.content.bytes, hop, departing.dropped, departing.room
+            departing.seen, departing.content.bytes, self.with_overhead(hops[-1]), departing.dropped
         )
+
+    def with_overhead(self, hop: Hop) -> Hop:
+        """Return a copy of a link with the bytes that each message adds to this binlog's events."""
+        return hop._replace(message_overhead=self.overhead if hop.message else 0)
 
     def _reached(self, hops: tuple[Hop, ...]) -> Ints:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
@@ -697,21 +738,19 @@ class Schedule:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
         ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``tick``, ``form``, ``filter``, ``ahead`` and ``idle``.
+        matter: ``tick``, ``form``, ``filter`` and ``idle``.
         """
         together = seen = self._seen(way, hop.tick)
         for down in hop.idle:
             together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
         found = content(self.traffic, hop.form, hop.filter, together)
         sent = found.transaction
-        dropped = None
         if hop.form is Form.EVENTS and hop.filter is not None:
             polls = self._polls(way, hop.tick) if hop.tick else None
             dropped = dropped_before(sent, polls, self.overhead + EMPTY_BYTES)
-        ready = self.reached(way)[sent]
-        return Departing(
-            found, self.committed[sent], ready, seen[sent], room_of(found.bytes, hop.ahead), dropped
-        )
+        else:
+            dropped = _no_reports(len(sent))
+        return Departing(found, self.committed[sent], self.reached(way)[sent], seen[sent], dropped)
 
     def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
         """Return the time at which a sender finds each transaction in its binlog, nanoseconds.
@@ -734,27 +773,62 @@ def _committed(times: Ints, load: Fraction | None) -> Ints:
     return committed
 
 
-def travel(route: Route, schedule: Schedule) -> Flow:
-    """Simulate ``route``, which has the links from an origin (a node that writes binlogs) to another node. Return the
-    arrivals and bytes. ``schedule`` has the origin's commit times.
+def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
+    """Simulate the links from an origin (a node that writes binlogs) to other nodes. Return the arrivals and bytes of
+    each of ``routes``, which differ only in the rate of the last link.
+
+    ``schedule`` has the origin's commit times.
     """
-    hop = route.hops[-1]
+    departing = schedule.departing(routes[0].hops)
+    hops = [schedule.with_overhead(route.hops[-1]) for route in routes]
+    together = None if routes[0].apply else cross_together(departing, hops)
+    if together is None:
+        return [_travel_alone(route, schedule) for route in routes]
+    nbytes = int(departing.content.bytes.sum())
+    return [
+        _flow(route, schedule, departing, lags, nbytes, *counts)
+        for route, lags, counts in zip(routes, *together, strict=True)
+    ]
+
+
+def _travel_alone(route: Route, schedule: Schedule) -> Flow:
     departing, crossed = schedule.passed(route.hops)
-    transaction, sizes, counts = departing.content
+    transaction, sizes, _ = departing.content
     received = crossed.received
     if route.apply is not None:
         received = _applied(schedule.traffic, route.apply, transaction, received)
-    # Times ascend, so that those of a link that stays down are at the end.
-    came = _before_never(received)
-    kept = came if counts is None else np.flatnonzero(counts[came])
-    arrived = lag.microseconds(received[kept])
-    missing = (len(transaction) if counts is None else int(counts.sum())) - len(arrived)
+    nbytes = int(sizes[_before_never(crossed.received)].sum())
+    came = lag.microseconds(received[_before_never(received)])
+    lags = came - departing.committed[: len(came)]
+    return _flow(route, schedule, departing, lags, nbytes, crossed.messages, crossed.told)
+
+
+def _flow(
+    route: Route,
+    schedule: Schedule,
+    departing: Departing,
+    lags: npt.NDArray[Any],
+    nbytes: int,
+    messages: int,
+    told: int,
+) -> Flow:
+    """Return the transactions that a node receives over ``route``, with their bytes.
+
+    ``lags`` has the time from the commit of each transaction in ``departing`` until it is received or applied,
+    microseconds. Those at the end that never arrive are left out. The last three parameters are the bytes of the
+    received transactions, the number of messages, and the bytes of the reports about dropped transactions.
+    """
+    hop, count = route.hops[-1], len(lags)
+    transaction, sizes, counts = departing.content
+    kept: Any = slice(None) if counts is None else counts[:count]
+    missing = len(transaction) - count if counts is None else int(counts[count:].sum())
 
     def offered() -> tuple[Ints, Ints]:
         there = _before_never(departing.ready)
         return departing.ready[there] // MICROSECOND, sizes[there]
 
     def carried() -> tuple[Ints, Ints, Ints]:
+        _, crossed = schedule.passed(route.hops)
         gone = _before_never(crossed.departed)
         needed = times_of(sizes[gone], hop)
         return crossed.departed[gone] // MICROSECOND, sizes[gone], needed // MICROSECOND
@@ -762,10 +836,10 @@ def travel(route: Route, schedule: Schedule) -> Flow:
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = hop.message > 0
     return Flow(
-        Arrived(transaction[kept], departing.committed[kept], arrived, missing),
-        int(sizes[_before_never(crossed.received)].sum()),
-        crossed.messages if has_messages else None,
-        crossed.messages * schedule.overhead + crossed.told if has_messages else None,
+        Arrived(transaction[:count][kept], departing.committed[:count][kept], lags[kept], missing),
+        nbytes,
+        messages if has_messages else None,
+        messages * schedule.overhead + told if has_messages else None,
         [
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
             for down in hop.downs
@@ -857,8 +931,8 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     whole = at_node(groups[0], flows)
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
     delays = [group.delay for group in groups]
-    lags = [lag.measure(one.committed, one.received, delays, limit=limit) for one in arrivals]
-    last = int(whole.received[-1]) if len(whole.received) else None
+    lags = [lag.measure(one.committed, one.lags, delays, limit=limit) for one in arrivals]
+    last = int(whole.committed[-1] + whole.lags[-1]) if len(whole.lags) else None
     found = []
     for number, group in enumerate(groups):
         channels = group.nodes[0].channels
@@ -937,11 +1011,11 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
         [len(flow.arrived.transaction) for flow in flows],
     )
     columns = zip(*(flow.arrived[:3] for flow in flows), strict=True)
-    transaction, committed, received = map(np.concatenate, columns)
-    order = np.argsort(received, kind="stable")
+    transaction, committed, lags = map(np.concatenate, columns)
+    order = np.argsort(committed + lags, kind="stable")
     _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
     kept = order[np.sort(first)]
-    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
+    return Arrived(transaction[kept], committed[kept], lags[kept], sum(missing.values()))
 
 
 def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:

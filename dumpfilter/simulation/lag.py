@@ -51,9 +51,9 @@ def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
     return found
 
 
-def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
-    """Compute statistics of the lag of transactions from their times of commit and receipt, microseconds. Both arrays
-    are in the order of receipt.
+def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
+    """Compute statistics of the lag of transactions from their times of commit and their lags, microseconds. Both
+    arrays are in the order of receipt.
 
     ``delays`` are further delays of all receipts, microseconds. Return the statistics for each of them, as if
     everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
@@ -61,15 +61,13 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
-    lags = received - committed
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
         # Each arrival adds the part above the limit of the node's lag just before it, and subtracts that of the lag
         # just after it.
-        since = _oldest_missing(committed)
-        before = lags if since is committed else received - since
-        after = received[:-1] - since[1:]
+        since, received = _oldest_missing(committed), committed + lags
+        before, after = received - since, received[:-1] - since[1:]
         above = [_above(before, limit - delay) - _above(after, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)

@@ -24,6 +24,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_time
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
+from dumpfilter.simulation._hop import LANES
 from dumpfilter.simulation.flow import (
     Flow,
     Group,
@@ -38,6 +39,7 @@ from dumpfilter.simulation.flow import (
     scaled,
     travel,
     without_delay,
+    without_rate,
 )
 from dumpfilter.simulation.plan import Clock, Plan, PlannedNode, SetTraffic
 from dumpfilter.simulation.results import (
@@ -55,6 +57,10 @@ from dumpfilter.topology.model import Topology
 
 _BATCHES = 128
 """The least number of batches into which many items are divided, so that all threads end at about the same time."""
+_MOST_CELLS = 1 << 23
+"""The maximum number of transactions, times the groups of nodes that are computed together. It limits the memory of a
+thread to about 150 MB.
+"""
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
@@ -134,7 +140,10 @@ def simulate(
         load: {name: Schedule(one, _factor(load, speeds.get(name, 1.0))) for name, one in traffics.items()}
         for load in loads
     }
-    simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
+    lanes = min(LANES, max(1, _MOST_CELLS // max(1, *map(len, traffics.values()))))
+    simulation = _Simulation(
+        plan, options, run, schedules, Router(plan, options.applier, options.seed), lanes
+    )
     # Collections of garbage would walk again and again through the figures of thousands of nodes.
     is_collecting = gc.isenabled()
     gc.disable()
@@ -163,6 +172,8 @@ class _Simulation:
     schedules: Mapping[float, Mapping[str, Schedule]]
     """For each load, the schedule (commit times) of each origin by name."""
     router: Router
+    lanes: int
+    """The number of groups of nodes that are computed together at most."""
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Simulate a topology under each of ``settings`` (parameters of a run), and return the results in the same
@@ -177,7 +188,9 @@ class _Simulation:
         def run_with(each: Sequence[Group]) -> Run:
             basis = Basis.APPLIED if self.options.applier else Basis.RECEIVED
             outcomes = [outcome[group] for group in each]
-            return run_of(each, outcomes, self._flows, method=Method.SIMULATED, basis=basis)
+            return run_of(
+                each, outcomes, lambda group: self._flows([group])[0], method=Method.SIMULATED, basis=basis
+            )
 
         return tuple(self.run(run_with, groups))
 
@@ -188,23 +201,41 @@ class _Simulation:
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
             families.setdefault((group.setting.load, group.routes), []).append(group)
+        alike: dict[tuple[float, tuple[Route, ...]], list[list[Group]]] = {}
+        for (load, routes), family in families.items():
+            alike.setdefault((load, without_rate(routes)), []).append(family)
         order: dict[tuple[object, ...], int] = {}
-        alike = sorted(
-            families.values(), key=lambda family: order.setdefault(_traffic_of(family[0]), len(order))
-        )
-        size = -(-len(families) // _BATCHES)
-        batches = [alike[start : start + size] for start in range(0, len(alike), size or 1)]
+        tasks = [
+            one[start : start + self.lanes]
+            for one in sorted(
+                alike.values(), key=lambda one: order.setdefault(_traffic_of(one[0][0]), len(order))
+            )
+            for start in range(0, len(one), self.lanes)
+        ]
+        size = -(-len(tasks) // _BATCHES)
+        batches = [tasks[start : start + size] for start in range(0, len(tasks), size or 1)]
 
-        def outcomes(batch: Sequence[Sequence[Group]]) -> list[tuple[Group, Outcome]]:
+        def outcomes(batch: Sequence[Sequence[Sequence[Group]]]) -> list[tuple[Group, Outcome]]:
             limit = self.options.limit
-            found = [outcomes_of(family, self._flows(family[0]), limit=limit) for family in batch]
-            return list(zip(chain.from_iterable(batch), chain.from_iterable(found), strict=True))
+            return [
+                each
+                for task in batch
+                for family, flows in zip(task, self._flows([family[0] for family in task]), strict=True)
+                for each in zip(family, outcomes_of(family, flows, limit=limit), strict=True)
+            ]
 
         return dict(chain.from_iterable(self.run(outcomes, batches)))
 
-    def _flows(self, group: Group) -> list[Flow]:
-        schedules = self.schedules[group.setting.load]
-        return [travel(route, schedules[route.origin]) for route in group.routes]
+    def _flows(self, groups: Sequence[Group]) -> list[tuple[Flow, ...]]:
+        """Return the arrivals over each route to the nodes of each group. The groups differ only in the rate of the
+        last links.
+        """
+        schedules = self.schedules[groups[0].setting.load]
+        columns = (
+            travel(routes, schedules[routes[0].origin])
+            for routes in zip(*(group.routes for group in groups), strict=True)
+        )
+        return list(zip(*columns, strict=True))
 
     def search(self, search: Search) -> list[Found]:
         """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
@@ -245,9 +276,10 @@ class _Simulation:
         @functools.cache
         def worst_with(value: int) -> float:
             (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
-            arrived = at_node(group, self._flows(group))
-            lags = arrived.received + group.delay - arrived.committed
-            return math.inf if arrived.missing else int(lags.max(initial=0))
+            arrived = at_node(group, self._flows([group])[0])
+            if arrived.missing:
+                return math.inf
+            return int(arrived.lags.max()) + group.delay if len(arrived.lags) else 0
 
         values = _RATES if search.what == "rate" else _DELAYS
         number = bisect.bisect_left(values, True, key=lambda value: worst_with(value) <= self.options.limit)

@@ -789,7 +789,7 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
         nbytes += PACKET_BYTES * sum(one.events for one in parts)
     received_at = np.maximum.accumulate(times[came]) - traffic.time[:1]
     return Flow(
-        Arrived(came, committed, received_at, len(expected) - len(came)),
+        Arrived(came, committed, received_at - committed, len(expected) - len(came)),
         nbytes,
         None,
         (measured.crossed[leg.link] if is_first else 0) - nbytes,

@@ -80,4 +80,4 @@ def outcome_of(
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
     """Simulate each of the routes, and return its arrivals and bytes."""
-    return [travel(route, schedules[route.origin]) for route in routes]
+    return [travel([route], schedules[route.origin])[0] for route in routes]

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.flow import NEVER, Down, Hop, cross, times_of
+from dumpfilter.simulation._hop import LANES, Dropped
+from dumpfilter.simulation.flow import NEVER, Content, Departing, Down, Hop, cross, cross_together, times_of
+from dumpfilter.simulation.lag import microseconds
 from tests.simulation.reference import receive_times
 
 RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))
@@ -83,6 +84,38 @@ def test_reports_about_dropped_transactions_use_the_link(
     )
     dropped = Dropped(told, empty, times - ago - span, times - ago, data.draw(st.sampled_from([0, 128])))
     assert _received(*given, hop, dropped) == receive_times(*given, hop, dropped)
+
+
+@st.composite
+def departing(draw: st.DrawFn) -> Departing:
+    arrived, size = (np.array(one, np.int64) for one in draw(traffic(st.integers(1, 10**6))))
+    # Reports begin up to 2 s before, and no time is negative.
+    arrived += 2 * 10**9
+    n = len(arrived)
+    given = st.lists(
+        st.tuples(st.sampled_from([0, 47]), st.integers(0, 3), st.integers(0, 10**9), st.integers(0, 10**9)),
+        min_size=n,
+        max_size=n,
+    )
+    told, empty, ago, span = np.array(draw(given), np.int64).reshape(-1, 4).T.copy()
+    dropped = Dropped(told, empty, arrived - ago - span, arrived - ago, draw(st.sampled_from([0, 128])))
+    return Departing(Content(np.arange(n), size, None), arrived // 1000, arrived, arrived, dropped)
+
+
+@given(departing(), HOPS, st.lists(RATES, min_size=1, max_size=LANES))
+def test_links_that_are_simulated_together_are_as_each_is_alone(
+    given: Departing, hop: Hop, rates: list[int | None]
+) -> None:
+    hops = [hop._replace(rate=rate, delay=0, fixed=0, downs=()) for rate in rates]
+    together = cross_together(given, hops)
+    alone = [cross(given.seen, given.content.bytes, one, given.dropped) for one in hops]
+    lags = [(microseconds(one.received) - given.committed).tolist() for one in alone]
+    if together is None:
+        # A number may be too large for a float, or a lag for 32 bits.
+        assert not len(given.seen) or min(rate or 10**12 for rate in rates) < 10**6
+    else:
+        assert together[0].tolist() == lags
+        assert together[1] == [(one.messages, one.told) for one in alone]
 
 
 @given(traffic(), RATES)

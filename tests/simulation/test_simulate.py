@@ -139,7 +139,7 @@ def test_equal_slaves_are_computed_once() -> None:
         return [function(item) for item in items]
 
     results = simulate(plan, {plan.origins[0]: given}, Options(), run)
-    assert asked == [2, 1], "two groups, and one run"
+    assert asked == [1, 1], "two groups that are computed together, and one run"
     assert [(node.name, node.count, node.members) for node in results.runs[0].nodes] == [
         ("a", 2, ("a", "b")),
         ("c", 1, ()),
