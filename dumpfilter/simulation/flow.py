@@ -192,9 +192,10 @@ def cross_together(
     """Simulate sending the same transactions over several network links that differ in their rates only, in a fraction
     of the time of :func:`cross` for each.
 
-    Return the lag of each transaction, microseconds, with a row for each link. The second member has for each link the
-    number of messages, and the bytes of the reports about dropped transactions. None: the links need :func:`cross`,
-    because they have delays or outages, or because a number may be too large.
+    Return the lag of each transaction, microseconds, with a row for each link. A row with ``MOST_LAG`` is too long for
+    32 bits. The second member has for each link the number of messages, and the bytes of the reports about dropped
+    transactions. None: the links need :func:`cross`, because they have delays or outages, or because a number may be
+    too large.
     """
     hop, sizes, dropped = hops[0], departing.content.bytes, departing.dropped
     rates = [nanoseconds_of_a_byte(one.rate) for one in hops]
@@ -216,7 +217,7 @@ def cross_together(
     columns = np.array(rates, np.float64).T.copy()
     arrived, committed = departing.seen, departing.committed
     _hop.cross_together(arrived, committed, sizes, dropped, _parameters(hop), columns, memory, lags, counts)
-    return None if lags.max() == _hop.MOST_LAG else (lags, list(zip(*counts.tolist(), strict=True)))
+    return lags, list(zip(*counts.tolist(), strict=True))
 
 
 def _parameters(hop: Hop) -> Parameters:
@@ -787,6 +788,8 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
     nbytes = int(departing.content.bytes.sum())
     return [
         _flow(route, schedule, departing, lags, nbytes, *counts)
+        if lags.max() < _hop.MOST_LAG
+        else _travel_alone(route, schedule)
         for route, lags, counts in zip(routes, *together, strict=True)
     ]
 

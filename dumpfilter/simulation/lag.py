@@ -66,8 +66,9 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     if limit - max(delays) < worst:
         # Each arrival adds the part above the limit of the node's lag just before it, and subtracts that of the lag
         # just after it.
-        since, received = _oldest_missing(committed), committed + lags
-        before, after = received - since, received[:-1] - since[1:]
+        since = _oldest_missing(committed)
+        before = lags if since is committed else lags + (committed - since)
+        after = lags[:-1] + (committed[:-1] - since[1:])
         above = [_above(before, limit - delay) - _above(after, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.analyse.traffic._group import sum_sent
 from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
@@ -107,19 +108,14 @@ class TransactionTraffic:
         them, and events before the first sent transaction count with that transaction. If no transaction is sent, the
         result is empty.
         """
-        facts, rows = self.facts, np.flatnonzero(sent)
-        of = facts.bucket[rows]
-        # The rows are in the order of their transactions.
-        first = np.flatnonzero(np.diff(of, prepend=-2))
-        first = first[np.logical_or.reduceat(facts.transactions[rows] > 0, first)] if len(rows) else first
-        if not len(first):
-            return Sent(*np.zeros((3, 0), np.int64))
-        transactions = of[first].astype(np.int64)
-        first[0] = 0
-        nbytes, events = (
-            np.add.reduceat(counts[rows], first, dtype=np.int64) for counts in (facts.bytes, facts.events)
+        facts = self.facts
+        bucket, transactions, events = (
+            np.ascontiguousarray(column, np.int32)
+            for column in (facts.bucket, facts.transactions, facts.events)
         )
-        return Sent(transactions, nbytes, events)
+        found = np.empty((3, len(self)), np.int64)
+        count = sum_sent(sent, bucket, transactions, facts.bytes, events, found)
+        return Sent(*found[:, :count].copy())
 
 
 _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "facts")
