@@ -465,15 +465,16 @@ class Arrived(NamedTuple):
     transaction: Ints
     """For each transaction, its index in the binlog set of the node that wrote it."""
     committed: Ints
-    lags: npt.NDArray[np.int64] | npt.NDArray[np.int32]
-    """The time from the commit of each transaction to its arrival."""
+    lags: npt.NDArray[Any]
+    """The time from the commit of each transaction to its arrival, as int64 or int32."""
     missing: int
     """The number of transactions that never arrive. The arrays leave them out."""
 
     @property
     def received(self) -> Ints:
         """The time at which each transaction arrived. The values never decrease."""
-        return self.committed + self.lags
+        received: Ints = self.committed + self.lags
+        return received
 
 
 class Flow(NamedTuple):
