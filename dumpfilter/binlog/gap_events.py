@@ -47,6 +47,8 @@ KIND_GAP = 1
 KIND_HEAD = 2
 """The value of ``kind`` in the event at the head of a relay log file, which names the master."""
 _PREFIX = struct.Struct("<8sBB")
+_GAP = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP)
+"""The bytes with which the body of each Gap event begins."""
 _FIXED = struct.Struct("<QHI")
 _HIT = struct.Struct("<BQ")
 _RUN = struct.Struct("<QQ")
@@ -149,7 +151,7 @@ def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
     ends in a CRC32. :func:`with_gaps` makes many events at once.
     """
     parts = [
-        _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),
+        _GAP,
         _FIXED.pack(gap.end, len(gap.hits), len(gap.runs)),
         *(_HIT.pack(kind, count) for kind, count in gap.hits.items()),
         *(bytes([len(source)]) + source + _RUN.pack(first, last) for source, first, last in gap.runs),
@@ -272,17 +274,16 @@ def with_gaps(
     """
     if not len(gaps.offset):
         return events
-    hits = [*zip(gaps.hit_kind.tolist(), gaps.hit_count.tolist(), strict=True)]
-    numbers = (gaps.run_source, gaps.run_first, gaps.run_last)
-    runs = [
-        (sources[source], first, last)
-        for source, first, last in zip(*(column.tolist() for column in numbers), strict=True)
-    ]
+    hits = [*map(_HIT.pack, gaps.hit_kind.tolist(), gaps.hit_count.tolist())]
+    named = [bytes([len(source)]) + source for source in sources]
+    numbers = map(_RUN.pack, gaps.run_first.tolist(), gaps.run_last.tolist())
+    runs = [named[source] + each for source, each in zip(gaps.run_source.tolist(), numbers, strict=True)]
     parts: list[bytes | memoryview] = []
     done = run = hit = 0
     ends = (gaps.offset, gaps.end, gaps.runs_until, gaps.hits_until)
     for offset, end, runs_until, hits_until in zip(*(column.tolist() for column in ends), strict=True):
-        gap = Gap(end, dict(hits[hit:hits_until]), tuple(runs[run:runs_until]))
-        parts += (events[done:offset], make_gap(gap, server_id=server_id, checksum=checksum))
+        counts = _FIXED.pack(end, hits_until - hit, runs_until - run)
+        body = b"".join((_GAP, counts, *hits[hit:hits_until], *runs[run:runs_until]))
+        parts += (events[done:offset], _event(body, server_id=server_id, end=end, checksum=checksum))
         done, run, hit = offset, runs_until, hits_until
     return b"".join((*parts, events[done:]))
