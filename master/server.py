@@ -590,7 +590,9 @@ class MasterServer:
             source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
             from dumpfilter.master.source import LoopTurns
 
-            self._turns = source.follower.turns = LoopTurns(self.loop.loop, self.reader.received)
+            reader = self.reader
+            self._turns = LoopTurns(self.loop.loop, reader.received, reader.has_dumps)
+            source.follower.turns = self._turns
         self.service.drains.on_change.append(self._tell_drained)
         self.loop.start()
         try:

@@ -223,6 +223,10 @@ class SharedReader:
         self._dumps.add(waiter)
         return waiter
 
+    def has_dumps(self) -> bool:
+        """Tell whether any dump is running."""
+        return bool(self._dumps)
+
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function that reads the binlog for a dump in a worker thread. Return its result or raise its error."""
         return await self._loop.run_in_executor(self._workers, function)

@@ -46,6 +46,10 @@ _BETWEEN_TURNS = 0.002
 """The shortest time between two turns of the loop in which events are received, seconds. Commits that come faster are
 received, stored and sent together.
 """
+
+_BETWEEN_IDLE_TURNS = 0.02
+"""The same while no dump runs, so that nobody waits for the commits, seconds."""
+
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
 seconds.
@@ -85,10 +89,17 @@ class LoopTurns:
         loop: the loop.
         received: a function that is called in the loop after whole events were stored. Its arguments are the binlog
             file, the byte offset in the file, and the bytes of the events.
+        has_dumps: a function that tells whether dumps run.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, received: Callable[[str, int, bytes], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        received: Callable[[str, int, bytes], None],
+        has_dumps: Callable[[], bool],
+    ) -> None:
         self._loop = loop
+        self._has_dumps = has_dumps
         self._is_closed = False
         self._ended = loop.create_future()
         """The future that ends the present reception in the loop."""
@@ -133,7 +144,7 @@ class LoopTurns:
                 self._loop.remove_reader(stream)
                 self._loop.call_at(earliest, resume)
                 return
-            earliest = now + _BETWEEN_TURNS
+            earliest = now + (_BETWEEN_TURNS if self._has_dumps() else _BETWEEN_IDLE_TURNS)
             try:
                 if not turn():
                     ended.set_result(None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +24,13 @@ from dumpfilter.base.errors import (
 from dumpfilter.binlog.gtid import MariadbGtid
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master import source as source_module
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.facts import Source
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.sharing import SharedReader
-from dumpfilter.master.source import FollowedSource, SourceThread, following
+from dumpfilter.master.source import FollowedSource, LoopTurns, SourceThread, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -49,6 +52,36 @@ def source() -> Iterator[FakeSource]:
 def followed(source: FakeSource, directory: Path) -> FollowedSource:
     """Return the description of a source to follow."""
     return FollowedSource(parse_source_url(source.url), directory)
+
+
+@pytest.mark.parametrize(("has_dumps", "turns"), [(True, 3), (False, 1)])
+def test_the_loop_takes_fewer_turns_while_no_dump_runs(
+    has_dumps: bool, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_BETWEEN_TURNS", 0.0)
+    monkeypatch.setattr(source_module, "_BETWEEN_IDLE_TURNS", 3600.0)
+    taken = []
+
+    async def receive() -> None:
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+
+            def turn() -> bool:
+                taken.append(near.recv(1))
+                return True
+
+            loop = asyncio.get_running_loop()
+            loop_turns = LoopTurns(loop, lambda file, offset, data: None, lambda: has_dumps)
+            receiving = asyncio.ensure_future(loop_turns._receive(near, turn, lambda: None))
+            far.send(b"abc")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            loop_turns.close()
+            await receiving
+
+    asyncio.run(receive())
+    assert taken == [b"a", b"b", b"c"][:turns]
 
 
 def test_a_store_has_a_file_before_it_is_served(source: FakeSource, tmp_path: Path) -> None:
