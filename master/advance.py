@@ -18,7 +18,6 @@ GTID. Therefore a stand-in (an empty transaction with the GTID) replaces a dropp
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,67 +30,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnreadable, DumpfilterError
+from dumpfilter.base.memory import unfilled
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, Window, render_into
-from dumpfilter.dump.cut import RANGE_PATCH
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, change
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
-from dumpfilter.dump.stream.message import GapList, Runs, gaps_to_proto, with_events
+from dumpfilter.dump.stream.message import GapList, Runs, around_events, gaps_to_proto, with_events
 from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.dump.thread import DumpThread, Reach, plan_many
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.indexed_file import IndexedFile, NotCached
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-_FAR_BYTES = 4 << 10
-"""The average number of bytes between two byte ranges above which the ranges are read without the bytes between."""
-
-_LONGEST_READ = 8 << 20
-"""The largest number of bytes that one read takes from a binlog file when byte ranges are read together."""
-
-_COLD_BYTES = 4 << 20
-"""The number of bytes after a byte that was not in the page cache that are assumed to be on the disk only, too."""
-
-_NO_WINDOW = Window(np.empty(0, np.uint8), 0)
-
-Ranges = npt.NDArray[np.int64]
-"""Byte ranges of a binlog file, one in each row. The first two columns are the offset and the size, bytes."""
-
-_scratch = threading.local()
-"""The buffer of each thread into which bytes of a binlog file are read."""
-
-
-def read_window(source: IndexedFile, ranges: Ranges, *, cached: bool = False) -> Window | None:
-    """Read byte ranges of the binlog file ``source``, together with the bytes between them unless these are many.
-    Return the bytes with their offset in the file. Raises BinlogError.
-
-    The bytes between two ranges are undefined. Return None, and read nothing, when the first and the last range lie far
-    apart. With ``cached`` also return None if the bytes are not in the page cache. The window is valid until the thread
-    calls the function again.
-    """
-    offset, size = ranges[:, 0], ranges[:, 1]
-    low, high = int(offset.min()), int((offset + size).max())
-    recent = source.recent(low, high)
-    if recent is not None:
-        return recent
-    span = high - low
-    if span > _LONGEST_READ:
-        return None
-    buffer = _buffer(span)
-    if span - int(size.sum()) <= _FAR_BYTES * len(ranges):
-        ranges = np.array([(low, span)])
-    if not source.file.read_ranges(buffer, low, ranges, cached=cached):
-        if cached:
-            source.cold_until = high + _COLD_BYTES
-            return None
-        # This tells the error.
-        source.read_whole(buffer, low)
-    source.check()
-    return Window(buffer, low)
 
 
 class ToldPositions(NamedTuple):
@@ -139,59 +92,37 @@ class PlacedPlan(ABC):
         """
         return self.plan.counts
 
-    @property
-    def needed(self) -> Ranges | None:
-        """The byte ranges of the binlog file from which messages are made, so that a caller can read them in advance.
-        None if the messages need further bytes of the file.
-        """
-        return self.plan.ranges
-
     @abstractmethod
-    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
+    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
+        """Return the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
         Raises BinlogError.
 
-        A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. ``window`` has
-        bytes of the binlog file that are in memory already; None for none.
+        A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. With ``cached``
+        the method raises NotCached instead of waiting for the disk.
         """
 
-    def events(self, window: Window | None = None) -> memoryview:
+    def events(self, *, cached: bool = False) -> memoryview:
         """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
-        Raises BinlogError.
-
-        ``window`` has bytes of the file that are in memory already; None for none.
+        ``cached`` is that of :meth:`messages`. Raises BinlogError.
         """
-        source, plan = self.source, self.plan
-        fd = source.file.format_description
-        if not plan.size:
-            return memoryview(b"")
-        if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
-            low, size, _ = plan.ranges[0].tolist()
-            window = window or source.recent(low, low + size)
-            if window is not None and window.has(low, low + size):
-                events = window.data[low - window.offset :][:size].data
-            else:
-                events = memoryview(source.read(low, size))
-                source.check()
-        else:
-            # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-            data, offset = window or read_window(source, plan.ranges) or _NO_WINDOW
-            out = np.empty(plan.size, np.uint8)
-            if render_into(out, plan, data, offset, source.read, fd):
-                source.check()
-            events = out.data
-        self.committed_at = commit_time(events, checksum=fd.checksum)
-        return events
+        plan = self.plan
+        events, room = unfilled(plan.size)
+        self._fill(room, plan.placed, cached=cached)
+        return memoryview(events)
 
+    def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
+        """Write the chunk's events to the beginning of ``room``. Set :attr:`committed_at`, the Unix time of the
+        chunk's first commit.
 
-def _buffer(size: int) -> npt.NDArray[np.uint8]:
-    """Return the first ``size`` bytes of a buffer for bytes of a file. Each thread has one buffer, and the next call in
-    the thread returns the same bytes again.
-    """
-    kept: npt.NDArray[np.uint8] | None = getattr(_scratch, "buffer", None)
-    if kept is None or kept.size < size:
-        kept = _scratch.buffer = np.empty(max(size, 1 << 20), np.uint8)
-    return kept[:size]
+        ``ranges`` are those of the plan, and perhaps others, whose bytes go to ``room``, too. ``cached`` is that of
+        :meth:`messages`.
+        """
+        plan, source = self.plan, self.source
+        out, fd = np.frombuffer(room, np.uint8), source.file.format_description
+        source.fill(out, ranges, cached=cached)
+        change(out, plan, fd)
+        if plan.size:
+            self.committed_at = commit_time(room, checksum=fd.checksum)
 
 
 Notice = Literal["end_of_file", "end_of_log", "heartbeat"]
@@ -226,6 +157,15 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
     return with_events(chunk, b"")
 
 
+class Frame(NamedTuple):
+    """The serialized fields of one gRPC message around its events."""
+
+    begin: int
+    """The byte offset within the chunk's events at which those of the message begin."""
+    before: bytes
+    after: bytes
+
+
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
     """The description of one chunk (the byte ranges of events to send), which makes gRPC messages for dumpfilter's own
@@ -240,27 +180,39 @@ class GrpcPlan(PlacedPlan):
     """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
     leave out.
     """
+    _framed: tuple[int, list[Frame]] | None = field(default=None, init=False)
+    """The size of messages and the frames that were made last. Later slaves with an equal filter use them again."""
 
-    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as one serialized message, or as several if the chunk has more than twice ``chunk_size``
-        bytes of events.
-
-        ``window`` holds bytes of the file that are in memory already; None for none. Raises BinlogError.
-        """
-        plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
-        told, gaps = self.positions, self.gaps
-        events = self.events(window)
+    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
         size = max(chunk_size, LEAST)
-        if len(events) <= 2 * size:
-            size = max(len(events), 1)
+        if self.plan.size <= 2 * size:
+            size = max(self.plan.size, 1)
+        if self._framed is None or self._framed[0] != size:
+            self._framed = size, list(self._frames(size))
+        frames, total = self._framed[1], self.plan.size
+        if self.skipped or len(frames) > 1:
+            events = self.events(cached=cached)
+            return [
+                b"".join((before, events[begin : begin + size], after)) for begin, before, after in frames
+            ]
+        # The events are read to their place in the message.
+        ((_, before, after),) = frames
+        message, room = unfilled(len(before) + total + len(after))
+        room[: len(before)], room[len(before) + total :] = before, after
+        self._fill(room[len(before) : len(before) + total], self.plan.placed, cached=cached)
+        return [message]
+
+    def _frames(self, size: int) -> Iterator[Frame]:
+        """Yield the frames of the chunk's messages, each of which has at most ``size`` bytes of events."""
+        plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
+        told, total = self.positions, plan.size
         before = told.before
         # A slave that has kept bytes was told no gap among them.
-        gaps = gaps.not_before(skipped)
+        gaps = self.gaps.not_before(skipped)
         counts = counts_to_proto(plan.counts)
         completed = runs_to_proto(plan.completed.tolist(), key_of) if len(plan.completed) else None
-        for begin in range(skipped, max(len(events), skipped + 1), size):
-            piece = events[begin : begin + size]
-            is_last = begin + size >= len(events)
+        for begin in range(skipped, max(total, skipped + 1), size):
+            is_last = begin + size >= total
             # The slave saves GTIDs together with a resume point, the position at which it continues after a restart.
             # Therefore only the chunk that contains a resume point, or ends with one, carries GTIDs.
             is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
@@ -270,7 +222,7 @@ class GrpcPlan(PlacedPlan):
             here = b""
             if len(gaps) and (is_before or is_here):
                 # The gap after the last complete transaction belongs to the chunk that has the resume point.
-                some = gaps.between(begin, begin + size if is_before else len(events) + 1)
+                some = gaps.between(begin, begin + size if is_before else total + 1)
                 here = gaps_to_proto(some, key_of) if len(some) else b""
             chunk = pb.Chunk(
                 file=told.file,
@@ -281,7 +233,7 @@ class GrpcPlan(PlacedPlan):
                 counts=counts if is_last else None,
                 completed=completed if is_here else None,
             )
-            yield with_events(chunk, piece, here)
+            yield Frame(begin, *around_events(chunk, min(total - begin, size), here))
             before = end
 
 
@@ -416,42 +368,37 @@ class ReplicaPlan(PlacedPlan):
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
-    @property
-    def needed(self) -> Ranges | None:
-        """The byte ranges of the binlog file from which the message is made. They include the Gtid events of dropped
-        transactions that are copied into stand-ins. None if Gtid events must be made anew.
-        """
-        dropped, ranges = self.dropped, self.plan.ranges
-        if dropped.sequence.any():
-            return None
-        if not len(dropped.place) or self.source.file.format_description.family == "mariadb":
-            return ranges
-        return np.concatenate([ranges[:, :2], np.column_stack([dropped.offset, dropped.size])])
+    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
+        """Return one message with the chunk's events. The message is empty if the chunk has neither events nor
+        stand-ins (empty transactions for dropped ones).
 
-    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield one message with the chunk's events. The message is empty if the chunk has neither events nor stand-ins
-        (empty transactions for dropped ones).
-
-        ``chunk_size`` is not used. ``window`` has bytes of the file that are in memory already; None for none. Raises
-        BinlogError.
+        ``chunk_size`` is not used. ``cached`` and the errors are those of :meth:`PlacedPlan.messages`.
         """
         source, dropped = self.source, self.dropped
-        needed = self.needed if window is None and len(dropped.place) else None
-        if needed is not None and len(needed):
-            # The events and the Gtid events of the stand-ins are read together, where they are near one another.
-            window = read_window(source, needed)
-        events = self.events(window)[self.begin : self.stop]
         if not len(dropped.place):
-            yield _as_bytes(events)
-            return
-        fd = source.file.format_description
+            return [_as_bytes(self.events(cached=cached)[self.begin : self.stop])]
+        fd, size, ranges = source.file.format_description, self.plan.size, self.plan.placed
+        is_made = dropped.sequence.any()
+        if is_made and cached:
+            raise NotCached
+        is_read = fd.family == "mysql" and not is_made
+        if is_read:
+            # The events and the Gtid events of the stand-ins are read together, where they are near one another.
+            end = size + np.cumsum(dropped.size)
+            ranges = np.concatenate(
+                (ranges, np.column_stack((dropped.offset, dropped.size, end - dropped.size)))
+            )
+            ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
+        room = np.empty(int(end[-1]) if is_read else size, np.uint8).data
+        self._fill(room, ranges, cached=cached)
+        events, gtids = room[:size][self.begin : self.stop], room[size:] if is_read else None
         try:
-            out = with_stand_ins(events, dropped, fd, source.gtid_source, source.read, window)
+            out = with_stand_ins(events, dropped, fd, source.gtid_source, source.read, gtids)
         except BinlogCorrupt as error:
             raise error.located(source.name, int(dropped.offset[0])) from None
         self.bytes_gtid = len(out) - len(events)
         source.check()
-        yield bytes(out)
+        return [bytes(out)]
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
         """Split the chunk (one message), and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no

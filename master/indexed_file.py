@@ -27,6 +27,7 @@ from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Window
+from dumpfilter.dump.cut import gather
 from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Prepared, Segment
@@ -164,7 +165,17 @@ _QUICK_SECONDS = 0.005
 _SLOW_BYTES = 16 * SEGMENT_SIZE
 """The number of bytes after a slow scan whose scan is assumed to be slow, too."""
 
+_LONGEST_CACHED = 8 << 20
+"""The largest number of bytes that are read from the page cache in the asyncio loop."""
+
+_COLD_BYTES = 4 << 20
+"""The number of bytes after a byte that was not in the page cache that are assumed to be on the disk only, too."""
+
 _numbers = itertools.count(1)
+
+
+class NotCached(Exception):
+    """The exception for bytes of a file that the asyncio loop must not read, because a read takes long."""
 
 
 @dataclass
@@ -385,15 +396,29 @@ class IndexedFile:
         """
         return next((window for window in self._recent if window.has(low, high)), None)
 
-    def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
-        """Fill ``buffer`` with bytes of the scanned part of the file from the byte offset ``offset`` on. Raises
-        BinlogError.
+    def fill(self, room: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
+        """Copy byte ranges of the scanned part of the file into ``room`` (uint8). The columns of ``ranges`` are the
+        offset in the file, the size, and the offset in ``room``. Raises BinlogError.
+
+        With ``cached`` the method takes little time. It raises NotCached if bytes are not in the page cache, or are
+        many.
         """
-        try:
-            self.file.read_whole(buffer, offset)
-        except BinlogTruncated:
-            self.check()
-            raise
+        if not len(ranges):
+            return
+        low, high = int(ranges[:, 0].min()), int((ranges[:, 0] + ranges[:, 1]).max())
+        recent = self.recent(low, high)
+        if recent is not None:
+            gather(ranges, recent.data, recent.offset, room)
+            return
+        if cached and (len(room) > _LONGEST_CACHED or high <= self.cold_until):
+            raise NotCached
+        if not self.file.read_ranges(room, ranges, cached=cached):
+            if cached:
+                self.cold_until = high + _COLD_BYTES
+                raise NotCached
+            for offset, size, at in ranges.tolist():
+                room.data[at : at + size] = self.read(offset, size)
+        self.check()
 
     def lost(self) -> BinlogError:
         """Mark the file as no longer having the events that were scanned. Return a new error for a dump that reads this

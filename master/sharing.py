@@ -22,12 +22,11 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.dump.chunk import Window
 from dumpfilter.dump.thread import Reach
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, read_window, steps_from
+from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, steps_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
-from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache
+from dumpfilter.master.indexed_file import CacheState, IndexedFile, NotCached, RecentCache
 from dumpfilter.master.limits import started_pool
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
@@ -451,10 +450,10 @@ class SharedReader:
             self._loop.call_soon_threadsafe(function)
 
     def _make(
-        self, piece: PlacedPlan, chunk_size: int, window: Window | None = None, *, is_kept: bool = True
+        self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False, is_kept: bool = True
     ) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
-            messages = tuple(piece.messages(chunk_size, window=window))
+            messages = tuple(piece.messages(chunk_size, cached=cached))
         if is_kept:
             self._messages.add(piece, messages)
         return messages
@@ -708,18 +707,15 @@ class SharedReader:
 
         Return None if bytes must be read from the disk, or if too many chunks were made in this iteration.
         """
-        needed, window = piece.needed, None
-        if needed is None or self._made_here >= _MADE_IN_A_TURN:
+        if self._made_here >= _MADE_IN_A_TURN:
             return None
-        if len(needed):
-            if piece.plan.end > piece.source.cold_until:
-                window = read_window(piece.source, needed, cached=True)
-            if window is None:
-                return None
         if not self._made_here:
             self._loop.call_soon(self._begin_turn)
         self._made_here += 1
-        return self._make(piece, chunk_size, window, is_kept=not self._is_alone)
+        try:
+            return self._make(piece, chunk_size, cached=True, is_kept=not self._is_alone)
+        except NotCached:
+            return None
 
     def _begin_turn(self) -> None:
         self._made_here = 0

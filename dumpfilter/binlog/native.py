@@ -124,11 +124,11 @@ def copy_bytes(typingctx, target, source, length):
 
 
 @intrinsic
-def read_file(typingctx, fd, parts, offset, flags):
+def read_file(typingctx, fd, parts, count, offset, flags):
     """Read from the file descriptor ``fd`` at the byte offset ``offset`` (``preadv2``), and return the number of bytes
     read, or -1 for an error. ``flags`` is 0, or ``RWF_NOWAIT`` to read only what is in the page cache.
 
-    ``parts`` is the address of two int64: the address and the length of the memory to fill.
+    ``parts`` is the address of ``count`` pairs of int64: the address and the length of a part of the memory to fill.
     """
 
     def codegen(context, builder, signature, args):
@@ -136,12 +136,11 @@ def read_file(typingctx, fd, parts, offset, flags):
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(i64, [i32, i64, i32, i64, i32]), "preadv2"
         )
-        fd, parts, offset, flags = args
-        return builder.call(
-            function, [builder.trunc(fd, i32), parts, ir.Constant(i32, 1), offset, builder.trunc(flags, i32)]
-        )
+        fd, parts, count, offset, flags = args
+        fd, count, flags = (builder.trunc(each, i32) for each in (fd, count, flags))
+        return builder.call(function, [fd, parts, count, offset, flags])
 
-    return types.int64(types.int64, types.uintp, types.int64, types.int64), codegen
+    return types.int64(types.int64, types.uintp, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -246,6 +246,16 @@ class ChunkPlan:
         return self.counts.bytes_sent
 
     @property
+    def placed(self) -> npt.NDArray[np.int64]:
+        """The byte ranges of the file that the chunk (the message to a slave) needs, int64 of shape (n, 3): offset in
+        the file, size, and offset in the chunk's events. They lack the events that ``replaced`` holds.
+        """
+        found = np.array(self.ranges, order="C")
+        found[:1, RANGE_PATCH] = 0
+        np.cumsum(found[:-1, RANGE_SIZE], out=found[1:, RANGE_PATCH])
+        return found[self.ranges[:, RANGE_PATCH] != REPLACED] if self.replaced else found
+
+    @property
     def outcome(self) -> Hashable:
         """A hashable value by which plans of one file are compared. Plans with equal values describe the same chunk
         (message to a slave).
@@ -320,35 +330,36 @@ def render_into(
     data_offset: int,
     read: ReadAt,
     fd: FormatDescription,
-) -> bool:
+) -> None:
     """Write the bytes that the plan of a chunk (a message to a slave) describes into ``out``, an array of exactly that
-    many bytes. Return whether ``read`` was needed.
+    many bytes.
 
     ``data`` holds the part of the binlog file that begins at byte offset ``data_offset``. Byte ranges of the plan that
     lie outside of ``data``, such as the first events of a transaction that began earlier, are read with ``read``.
     ``fd`` is the file's format description event.
     """
-    # The kernel does not check how its arrays lie in memory, and a split passes some columns of a wider array.
-    ranges = np.ascontiguousarray(plan.ranges)
-    if not len(ranges):
-        return False
-    outside = K.gather(ranges, np.frombuffer(data, np.uint8), data_offset, out)
-    if not outside and not ranges[:, RANGE_PATCH].any():
-        return False
-    view = out.data
+    placed = plan.placed
+    if len(placed) and K.gather(placed, np.frombuffer(data, np.uint8), data_offset, out):
+        for offset, size, at in placed.tolist():
+            if not data_offset <= offset <= data_offset + len(data) - size:
+                out.data[at : at + size] = read(offset, size)
+    change(out, plan, fd)
+
+
+def change(out: npt.NDArray[np.uint8], plan: ChunkPlan, fd: FormatDescription) -> None:
+    """Make the changes that the plan of a chunk (a message to a slave) describes in ``out``, the bytes of its byte
+    ranges. ``fd`` is the file's format description event.
+    """
+    if not plan.ranges[:, RANGE_PATCH].any():
+        return
     at = 0
-    for offset, size, patch in ranges.tolist():
-        piece = view[at : at + size]
+    for offset, size, patch in plan.ranges.tolist():
+        piece = out.data[at : at + size]
         at += size
         if patch == REPLACED:
             piece[:] = plan.replaced[offset]
-            continue
-        start = offset - data_offset
-        if outside and not (start >= 0 and start + size <= len(data)):
-            piece[:] = read(offset, size)
-        if patch == ADD_STATEMENT_END:
+        elif patch == ADD_STATEMENT_END:
             piece[:] = with_statement_end(piece, fd)
-    return bool(outside)
 
 
 def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:

@@ -719,7 +719,8 @@ def plan(
 
 @kernel
 def gather(ranges: Int64s2, data: Bytes, data_offset: int, out: Bytes):
-    """Copy byte ranges of a binlog file into ``out``, one after the other.
+    """Copy byte ranges of a binlog file into ``out``. The columns of ``ranges`` are the offset in the file, the size,
+    and the offset in ``out``.
 
     ``data`` holds a part of the file, which begins at offset ``data_offset``. Ranges outside of ``data`` leave their
     part of ``out`` unfilled, so that the caller can read them from the file. Return the number of such ranges, or -1
@@ -728,15 +729,14 @@ def gather(ranges: Int64s2, data: Bytes, data_offset: int, out: Bytes):
     source = np.uintp(data.ctypes.data)
     target = np.uintp(out.ctypes.data)
     outside = np.int64(0)
-    at = np.int64(0)
     for k in range(ranges.shape[0]):
-        start = ranges[k, RANGE_OFFSET] - data_offset
-        size = ranges[k, RANGE_SIZE]
-        if at + size > out.size:
+        start = ranges[k, 0] - data_offset
+        size = ranges[k, 1]
+        at = ranges[k, 2]
+        if at < 0 or at + size > out.size:
             return np.int64(-1)
         if start >= 0 and start + size <= data.size:
             copy_bytes(target + np.uintp(at), source + np.uintp(start), np.uintp(size))
         else:
             outside += 1
-        at += size
     return outside

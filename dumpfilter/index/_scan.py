@@ -860,26 +860,35 @@ def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
 
 
 @kernel
-def read_ranges(fd: int, ranges: Int64s2, near: int, buffer: Bytes, offset: int, flags: int, part: Int64s):
-    """Read byte ranges of a file to their places in ``buffer``, which stands for the bytes of the file from ``offset``
-    on. Return whether all of them were read.
+def read_ranges(fd: int, ranges: Int64s2, buffer: Bytes, between: Bytes, parts: Int64s2, flags: int):
+    """Read byte ranges of a file into ``buffer``, and return whether all of them were read.
 
-    The first two columns of ``ranges`` are the offset in the file and the size. A range that begins at most ``near``
-    bytes after the range before is read together with it and the bytes between. ``fd`` is the file descriptor.
-    ``flags`` are those of ``preadv2``. ``part`` has two entries for the use of this function.
+    The columns of ``ranges`` are the offset in the file, the size, and the offset in ``buffer``. A range that begins
+    shortly after the range before is read together with it. The bytes between them go to ``between``, whose size is
+    the largest such distance. ``fd`` is the file descriptor. ``flags`` are those of ``preadv2``. ``parts`` has rows
+    of two entries for the use of this function.
     """
     k = np.int64(0)
     while k < ranges.shape[0]:
         start = ranges[k, 0]
-        end = start + ranges[k, 1]
-        k += 1
-        while k < ranges.shape[0] and ranges[k, 0] >= end and ranges[k, 0] - end <= near:
-            end = ranges[k, 0] + ranges[k, 1]
+        end = start
+        count = np.int64(0)
+        while k < ranges.shape[0] and count + 2 <= parts.shape[0]:
+            gap = ranges[k, 0] - end
+            size = ranges[k, 1]
+            if gap < 0 or gap > between.size:
+                break
+            if ranges[k, 2] < 0 or ranges[k, 2] + size > buffer.size:
+                return False
+            if gap:
+                parts[count, 0] = np.int64(between.ctypes.data)
+                parts[count, 1] = gap
+                count += 1
+            parts[count, 0] = np.int64(buffer.ctypes.data) + ranges[k, 2]
+            parts[count, 1] = size
+            count += 1
+            end += gap + size
             k += 1
-        if start < offset or end - offset > buffer.size:
-            return False
-        part[0] = np.int64(buffer.ctypes.data) + start - offset
-        part[1] = end - start
-        if read_file(fd, np.uintp(part.ctypes.data), start, flags) != end - start:
+        if read_file(fd, np.uintp(parts.ctypes.data), count, start, flags) != end - start:
             return False
     return True

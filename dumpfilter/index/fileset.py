@@ -83,8 +83,13 @@ _HEAD = 64 << 10
 a file would cost a request.
 """
 
-_NEAR_BYTES = 4 << 10
-"""The number of bytes that are read from the page cache in the time of one system call."""
+_BETWEEN = np.empty(8 << 10, np.uint8)
+"""The memory into which all readers put the bytes between the byte ranges that they want. Its size is the number of
+bytes that are read from the page cache in the time of one system call.
+"""
+
+_MOST_PARTS = 1024
+"""The largest number of parts of memory that one system call fills (``IOV_MAX``)."""
 
 _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 """The types of the last event of a file that a server has closed."""
@@ -347,21 +352,20 @@ class BinlogFile:
         Return False when not all of the bytes are in the page cache, or when the file system cannot tell. The buffer's
         content is then undefined.
         """
-        return self.read_ranges(buffer, offset, np.array([(offset, buffer.size)]), cached=True)
+        return self.read_ranges(buffer, np.array([(offset, buffer.size, 0)]), cached=True)
 
     def read_ranges(
-        self, buffer: npt.NDArray[np.uint8], offset: int, ranges: npt.NDArray[np.int64], *, cached: bool
+        self, buffer: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool
     ) -> bool:
-        """Read byte ranges of the file into ``buffer`` (uint8), which stands for the file's bytes from the byte offset
-        ``offset`` on. The first two columns of ``ranges`` are the ranges' offsets and sizes. The other bytes of the
-        buffer are undefined.
+        """Read byte ranges of the file into ``buffer`` (uint8). The columns of ``ranges`` are the offset in the file,
+        the size, and the offset in ``buffer``.
 
         Return False when not all ranges could be read. With ``cached`` this is also so when not all of them are in the
         page cache, or when the file system cannot tell. The buffer's content is then undefined.
         """
         flags = os.RWF_NOWAIT if cached else 0
-        part = np.empty(2, np.int64)
-        return bool(K.read_ranges(self._file.fileno(), ranges, _NEAR_BYTES, buffer, offset, flags, part))
+        parts = np.empty((min(2 * len(ranges), _MOST_PARTS), 2), np.int64)
+        return bool(K.read_ranges(self._file.fileno(), ranges, buffer, _BETWEEN, parts, flags))
 
     def _status(self) -> os.stat_result:
         try:
@@ -432,7 +436,7 @@ class RemoteFile(BinlogFile):
         return len(got)
 
     def read_ranges(
-        self, buffer: npt.NDArray[np.uint8], offset: int, ranges: npt.NDArray[np.int64], *, cached: bool
+        self, buffer: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool
     ) -> bool:
         return False
 

@@ -450,15 +450,16 @@ def test_bytes_that_are_in_memory(tmp_path: Path) -> None:
             assert buffer.tobytes() == whole[50:150]
         assert not file.read_cached(buffer, file.size - 99)
         far = file.size - 10
-        ranges = np.array([[50, 7, 0], [60, 5, 0], [far, 10, 0], [20, 1, 0]])
-        everything = np.zeros(file.size, np.uint8)
-        assert file.read_ranges(everything, 0, ranges, cached=False)
-        for offset, size, _ in ranges.tolist():
-            assert everything[offset : offset + size].tobytes() == whole[offset : offset + size]
+        ranges = np.array([[50, 7, 20], [60, 5, 27], [far, 10, 3], [20, 1, 0]])
+        room = np.zeros(32, np.uint8)
+        assert file.read_ranges(room, ranges, cached=False)
+        for offset, size, at in ranges.tolist():
+            assert room[at : at + size].tobytes() == whole[offset : offset + size]
+        assert not room[[1, 2, *range(13, 20)]].any()
         # Ranges outside of the buffer, or of the file, are not read.
-        assert not file.read_ranges(everything[:far], 0, ranges, cached=False)
-        assert not file.read_ranges(everything, 30, ranges, cached=False)
-        assert not file.read_ranges(np.zeros(9999999, np.uint8), 0, np.array([[far, 11]]), cached=False)
+        assert not file.read_ranges(room[:31], ranges, cached=False)
+        assert not file.read_ranges(room, ranges - [0, 0, 1], cached=False)
+        assert not file.read_ranges(room, np.array([[far, 11, 0]]), cached=False)
     with contextlib.closing(RemoteFile(path.as_uri())) as remote:
         assert not remote.read_cached(buffer, 50)
 

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import PositionError
+from dumpfilter.base.memory import unfilled
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.binlog.workload import generate
@@ -602,9 +603,10 @@ def test_what_a_worker_has_made_for_one_dump_is_made_once(monkeypatch: pytest.Mo
     made = list[PlacedPlan]()
     messages = GrpcPlan.messages
 
-    def count(self: GrpcPlan, *given: Any, **more: Any) -> Iterator[bytes]:
+    def count(self: GrpcPlan, *given: Any, **more: Any) -> list[bytes]:
+        found = messages(self, *given, **more)
         made.append(self)
-        return messages(self, *given, **more)
+        return found
 
     monkeypatch.setattr(GrpcPlan, "messages", count)
     monkeypatch.setattr(BinlogFile, "read_ranges", lambda *given, **more: False)
@@ -633,7 +635,7 @@ def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.Monkey
     threads: dict[str, set[threading.Thread]] = {"step": set(), "messages": set()}
     messages, steps = GrpcPlan.messages, sharing.steps_from
 
-    def noting_messages(self: GrpcPlan, *given: Any, **more: Any) -> Iterator[bytes]:
+    def noting_messages(self: GrpcPlan, *given: Any, **more: Any) -> list[bytes]:
         threads["messages"].add(threading.current_thread())
         return messages(self, *given, **more)
 
@@ -686,9 +688,11 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     scans: list[bool] = []
     loop_thread, scan = threading.get_ident(), SegmentReader.next
 
-    def read_cached(self: BinlogFile, buffer: Any, offset: int, *given: Any, **more: Any) -> bool:
+    def read_ranges(self: BinlogFile, buffer: Any, ranges: Any, **more: Any) -> bool:
         # A file system in memory cannot tell.
-        return cached and self.read_into(buffer, offset) == buffer.size
+        return cached and all(
+            self.read_into(buffer[at : at + size], offset) == size for offset, size, at in ranges.tolist()
+        )
 
     def noting_scan(self: SegmentReader) -> Segment | None:
         scans.append(threading.get_ident() == loop_thread)
@@ -696,8 +700,7 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
 
     monkeypatch.setattr(indexed_file, "_QUICK_SECONDS", quick_seconds)
     monkeypatch.setattr(SegmentReader, "next", noting_scan)
-    monkeypatch.setattr(BinlogFile, "read_cached", read_cached)
-    monkeypatch.setattr(BinlogFile, "read_ranges", read_cached)
+    monkeypatch.setattr(BinlogFile, "read_ranges", read_ranges)
     wanted = [Wanted(number) for number in range(1, dumps + 1)]
     found = run(together(index, wanted, [0] * dumps))
     # Workers scan the first segment, and the last two, where a server may be writing.
@@ -714,7 +717,7 @@ def test_bytes_on_the_disk_are_read_by_workers(
 ) -> None:
     loop_thread, reads = threading.get_ident(), set[bool]()
     looks = itertools.count()
-    read_ranges, read_whole = BinlogFile.read_ranges, BinlogFile.read_whole
+    read_ranges = BinlogFile.read_ranges
 
     def look(self: BinlogFile, *given: Any, cached: bool) -> bool:
         if not cached:
@@ -722,13 +725,8 @@ def test_bytes_on_the_disk_are_read_by_workers(
         is_found = kind == "all" or (kind == "some" and next(looks) % 2 == 0)
         return is_found and read_ranges(self, *given, cached=cached)
 
-    def read(self: BinlogFile, buffer: Any, offset: int) -> None:
-        reads.add(threading.get_ident() == loop_thread)
-        read_whole(self, buffer, offset)
-
     monkeypatch.setattr(BinlogFile, "read_ranges", look)
-    monkeypatch.setattr(BinlogFile, "read_whole", read)
-    monkeypatch.setattr(advance, "_COLD_BYTES", 700)
+    monkeypatch.setattr(indexed_file, "_COLD_BYTES", 700)
     wanted = [Wanted(number, options, chunk_size=300) for number in range(1, 4)]
     found = run(together(ORACLE / "mysql-row", wanted, [0, 0, 3]))
     # The loop itself waits for no disk.
@@ -737,16 +735,25 @@ def test_bytes_on_the_disk_are_read_by_workers(
     assert found == [alone(ORACLE / "mysql-row", wanted[0])] * 3
 
 
+@pytest.mark.parametrize("between", [0, 300, 1 << 20])
 @pytest.mark.parametrize("encoding", [None, ReplicaEncoding(by_gtid=True, checksum=True)])
 @pytest.mark.parametrize("options", FILTERS)
 def test_bytes_between_those_that_a_dump_sends_are_not_used(
-    options: tuple[str, ...], encoding: ReplicaEncoding | None, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...],
+    encoding: ReplicaEncoding | None,
+    between: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = Wanted(options=options, chunk_size=5000)
     expected = alone(ORACLE / "mysql-row", wanted, encoding=encoding)
-    monkeypatch.setattr(advance, "_buffer", lambda size: np.full(size, 0xEE, np.uint8))
-    monkeypatch.setattr(advance, "_FAR_BYTES", -1)
-    monkeypatch.setattr(fileset, "_NEAR_BYTES", 0)
+
+    def stale(size: int) -> tuple[bytes, memoryview]:
+        made, room = unfilled(size)
+        room[:] = b"\xee" * size
+        return made, room
+
+    monkeypatch.setattr(advance, "unfilled", stale)
+    monkeypatch.setattr(fileset, "_BETWEEN", np.full(between, 0xEE, np.uint8))
     monkeypatch.setattr(indexed_file.IndexedFile, "recent", lambda *given: None)
     assert alone(ORACLE / "mysql-row", wanted, encoding=encoding) == expected
 

@@ -49,7 +49,7 @@ from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
+from dumpfilter.dump.chunk import ChunkPlan, ReadAt
 from dumpfilter.dump.packets import _kernels as K
 from dumpfilter.dump.packets.protocol import Bytes, as_array
 from dumpfilter.index.scanner import SEGMENT_SIZE
@@ -268,13 +268,6 @@ class Dropped(NamedTuple):
         """The number of GTIDs, and so of dropped transactions, that each row stands for."""
         return self.last - self.first + 1
 
-    @property
-    def gtid_span(self) -> tuple[int, int]:
-        """The byte offset in the file of the first Gtid event of all rows, and the end of the last one. Valid only if
-        all transactions are in the file, and none is named by a Gap event (a note about dropped transactions).
-        """
-        return int(self.offset.min()), int((self.offset + self.size).max())
-
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
         """Return a copy with only some rows (dropped transactions). ``rows`` are their indexes, or a boolean mask."""
         return Dropped(*(column[rows] for column in self))
@@ -461,7 +454,7 @@ def with_stand_ins(
     fd: FormatDescription,
     key_of: KeyOf,
     read: ReadAt,
-    window: Window | None = None,
+    gtids: Bytes | None = None,
 ) -> Bytes:
     """Return the events of a chunk (a message) with the stand-ins (empty transactions) for dropped transactions at
     their positions.
@@ -472,7 +465,7 @@ def with_stand_ins(
         fd: the format description event of the file.
         key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
         read: a function that reads the binlog file.
-        window: bytes of the file. If they contain all Gtid events, nothing is read.
+        gtids: the Gtid events of the dropped transactions, one after another. None: they are read or made.
 
     Raises BinlogError if the Gtid events cannot be read, or if a position lies outside of the chunk.
     """
@@ -481,8 +474,8 @@ def with_stand_ins(
     place, end = dropped.place, dropped.end
     if fd.family == "mariadb":
         gtids, offset, size = _mariadb_gtids(dropped, fd, key_of)
-    elif window is not None and not dropped.sequence.any() and window.has(*dropped.gtid_span):
-        gtids, offset, size = window.data, dropped.offset - window.offset, dropped.size
+    elif gtids is not None:
+        offset, size = np.cumsum(dropped.size) - dropped.size, dropped.size
     else:
         gtids, offset, size = _mysql_gtids(dropped, fd, key_of, read)
         row = np.repeat(np.arange(len(place)), dropped.length)

@@ -169,17 +169,25 @@ def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
     return stub
 
 
-def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
-    """Return the serialized message of a chunk (one message of the stream) with its events, which are copied only once.
+def around_events(chunk: pb.Chunk, size: int, gaps: bytes | None = None) -> tuple[bytes, bytes]:
+    """Return the parts of the serialized message of a chunk (one message of the stream) before and after its events.
     Also set ``crc32`` of ``chunk``.
 
-    ``gaps`` is the serialized message with the chunk's gaps (runs of dropped transactions), if ``chunk`` itself does
-    not hold them.
+    ``size`` is the number of bytes of the events. ``gaps`` is the serialized message with the chunk's gaps (runs of
+    dropped transactions), if ``chunk`` itself does not hold them.
     """
-    chunk.crc32 = chunk_crc32(chunk, len(events), gaps)
-    first = (_varint(_EVENTS_KEY), _varint(len(events)), events) if len(events) else ()
-    last = (_varint(_GAPS_KEY), _varint(len(gaps)), gaps) if gaps else ()
-    return b"".join((*first, chunk.SerializeToString(), *last))
+    chunk.crc32 = chunk_crc32(chunk, size, gaps)
+    before = _varint(_EVENTS_KEY) + _varint(size) if size else b""
+    after = b"".join((_varint(_GAPS_KEY), _varint(len(gaps)), gaps)) if gaps else b""
+    return before, chunk.SerializeToString() + after
+
+
+def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
+    """Return the serialized message of a chunk (one message of the stream) with its events. Also set ``crc32`` of
+    ``chunk``. ``gaps`` is the one of :func:`around_events`.
+    """
+    before, after = around_events(chunk, len(events), gaps)
+    return b"".join((before, events, after))
 
 
 def _varint(number: int) -> bytes:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-
-from dumpfilter.dump.chunk import ChunkPlan, Window, render
+from dumpfilter.dump.chunk import ChunkPlan, render
 from dumpfilter.dump.packets.stand_ins import Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.index.segment import Segment
@@ -34,8 +30,9 @@ class Streamed:
         for plan, dropped in zip(self.plans, self.dropped, strict=True):
             chunk = render(plan, b"", 0, file.file.read, self.fd)
             stream = _with_stand_ins(chunk, dropped, file)
-            for window in _windows(file, dropped):
-                assert _with_stand_ins(chunk, dropped, file, window) == stream
+            gtids = _gtids(file, dropped)
+            if gtids is not None:
+                assert _with_stand_ins(chunk, dropped, file, gtids) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
 
@@ -49,15 +46,15 @@ def dropped_of(plans: list[ChunkPlan], segment: Segment, resume: int, file: Scan
 
 
 def _with_stand_ins(
-    chunk: bytes, dropped: Dropped, file: ScannedFile, window: Window | None = None
+    chunk: bytes, dropped: Dropped, file: ScannedFile, gtids: bytes | None = None
 ) -> bytes | memoryview:
     fd = file.file.format_description
-    return with_stand_ins(chunk, dropped, fd, lambda number: file.sources.key(number), file.file.read, window)
+    return with_stand_ins(chunk, dropped, fd, lambda number: file.sources.key(number), file.file.read, gtids)
 
 
-def _windows(file: ScannedFile, dropped: Dropped) -> Iterator[Window]:
-    """Yield bytes of the file that contain all Gtid events of the stand-ins, and bytes that lack the last one."""
-    if len(dropped.place):
-        low, high = dropped.gtid_span
-        for end in (high, high - 1):
-            yield Window(np.frombuffer(file.file.read(low, end - low), np.uint8), low)
+def _gtids(file: ScannedFile, dropped: Dropped) -> bytes | None:
+    """Return the Gtid events of all stand-ins, unless Gap events name some of them."""
+    if dropped.sequence.any():
+        return None
+    places = zip(dropped.offset.tolist(), dropped.size.tolist(), strict=True)
+    return b"".join(file.file.read(offset, size) for offset, size in places)
