@@ -101,14 +101,13 @@ class PlacedPlan(ABC):
         the method raises NotCached instead of waiting for the disk.
         """
 
-    def events(self, *, cached: bool = False) -> memoryview:
+    def events(self, *, cached: bool = False) -> bytes:
         """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
         ``cached`` is that of :meth:`messages`. Raises BinlogError.
         """
-        plan = self.plan
-        events, room = unfilled(plan.size)
-        self._fill(room, plan.placed, cached=cached)
-        return memoryview(events)
+        events, room = unfilled(self.plan.size)
+        self._fill(room, self.plan.placed, cached=cached)
+        return events
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
         """Write the chunk's events to the beginning of ``room``. Set :attr:`committed_at`, the Unix time of the
@@ -376,7 +375,7 @@ class ReplicaPlan(PlacedPlan):
         """
         source, dropped = self.source, self.dropped
         if not len(dropped.place):
-            return [_as_bytes(self.events(cached=cached)[self.begin : self.stop])]
+            return [self.events(cached=cached)[self.begin : self.stop]]
         fd, size, ranges = source.file.format_description, self.plan.size, self.plan.placed
         is_made = dropped.sequence.any()
         if is_made and cached:
@@ -417,12 +416,6 @@ class ReplicaPlan(PlacedPlan):
                 self, plan=plan, dropped=page._replace(place=page.place - begin), begin=begin, stop=stop
             )
             begin = stop or 0
-
-
-def _as_bytes(events: bytes | memoryview) -> bytes:
-    """Return ``events`` as bytes. The bytes are not copied if ``events`` covers a whole bytes object."""
-    whole = events.obj if isinstance(events, memoryview) else events
-    return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ received, stored and sent together.
 """
 
 _BETWEEN_IDLE_TURNS = 0.02
-"""The same while no dump runs, so that nobody waits for the commits, seconds."""
+"""The shortest time between two turns while no dump runs, so that nobody waits for the commits, seconds."""
 
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,

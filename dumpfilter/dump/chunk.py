@@ -247,8 +247,10 @@ class ChunkPlan:
 
     @property
     def placed(self) -> npt.NDArray[np.int64]:
-        """The byte ranges of the file that the chunk (the message to a slave) needs, int64 of shape (n, 3): offset in
-        the file, size, and offset in the chunk's events. They lack the events that ``replaced`` holds.
+        """The byte ranges of the file that the chunk (the message to a slave) needs, int64 of shape (n, 3). The columns
+        are the offset in the file, the size, and the offset in the chunk's events.
+
+        The ranges lack the events that ``replaced`` holds.
         """
         found = np.array(self.ranges, order="C")
         found[:1, RANGE_PATCH] = 0
