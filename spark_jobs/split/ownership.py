@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from dumpfilter.analyse.split_loops import NO_OUTPUT, set_owners
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import Model, load_toml
 from dumpfilter.binlog import roles as R
@@ -96,12 +97,6 @@ def decode_name(encoded: str) -> str:
     # Two UTF-16 surrogates stand for one character above U+FFFF. A single surrogate stands for a byte that is no
     # UTF-8, and stays.
     return name.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-
-
-NO_OUTPUT = 0
-"""The owner number of an event that no output (binlog set of a split) owns by itself. GTID, BEGIN and context events
-(such as Intvar) have it, because they follow their transaction or statement.
-"""
 
 
 class Owners:
@@ -179,8 +174,7 @@ class Owners:
         """Return the owner number of each table and statement seen so far, as int32. The index is the number of the
         table or statement in the register ``subjects``.
 
-        An owner number stands for the combination of outputs (binlog sets of the split) that receive an event. The last
-        entry is NO_OUTPUT, so that the index -1 gives it for events without table and statement.
+        An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
         """
         for number in range(len(self._of), len(self._subjects)):
             members = self._subjects.members(number)
@@ -190,7 +184,7 @@ class Owners:
                 # XA COMMIT or ROLLBACK goes to every output that received part of the prepared transaction.
                 code = self.code(k for member in members for k in self.combinations[self._of[member]])
             self._of.append(code)
-        return np.array([*self._of, NO_OUTPUT], np.int32)
+        return np.array(self._of, np.int32)
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
@@ -200,7 +194,8 @@ def encoded_schemas(subject: Subject) -> tuple[str, ...]:
     return tuple(sorted({encode_name(name) for name in subject.schemas()}))
 
 
-def _schemas_or_rest(subject: Subject) -> Sequence[str]:
+def schemas_or_rest(subject: Subject) -> tuple[str, ...]:
+    """Return the outputs (binlog sets) of a split by schema that receive a table's rows, or a statement."""
     return encoded_schemas(subject) or (REST,)
 
 
@@ -285,7 +280,7 @@ class Specification:
                 whose transaction was prepared before the source.
         """
         if self.by_schema:
-            return Owners(subjects, _schemas_or_rest, [REST], [REST], unknown_xa_schemas or [REST])
+            return Owners(subjects, schemas_or_rest, [REST], [REST], unknown_xa_schemas or [REST])
         filters = self.filters(names)
         rest = [] if self.rest is None else [self.rest]
 
@@ -473,45 +468,37 @@ class Assigner:
     def _block(self, segment: Segment, read: ReadAt) -> _Block:
         owners = self.owners
         known = owners.array()
-        role, subject = segment.role & R.ROLE_MASK, segment.subject
-        decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
-        owner = np.where(decides & (subject >= 0), known[np.maximum(subject, -1)], np.int32(NO_OUTPUT))
-        # Rows events without a table map, incidents, and events of unknown types have no subject (table or statement).
-        owner[(decides & (subject < 0)) | (role == R.KEEP)] = owners.undecided
+        fixed = np.full(len(segment.role), -1, np.int32)
         for event in segment.unknown_ends:
-            owner[event] = owners.unknown_xa_ends
+            fixed[event] = owners.unknown_xa_ends
         parts: dict[int, dict[int, bytes]] = {}
         for event, inner in segment.payloads.items():
-            owner[event] = self._look_inside(segment, event, inner, read, parts)
-        decides |= role >= R.KEEP
-        # The owner decides about these events, too.
-        roles = np.where(role >= R.KEEP, np.uint8(R.STATEMENT), role)
-        # No output receives a file event inside a transaction, such as Rotate, nor a Gap event, which tells what the
-        # master of a relay log dropped.
-        stray = ((role == R.KEEP) & FILE_EVENTS[segment.type]) | (role == R.GAP)
-        roles[stray] = R.HIDDEN
-        owner[stray] = NO_OUTPUT
-        first = segment.txn_event[:-1]
-        lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
-        highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
-        # A table map without rows events changes no table. Therefore a transaction in which outputs own only table
-        # maps belongs to no output.
-        changes = decides & (role != R.TABLE_MAP)
-        some = np.logical_or.reduceat(changes & (owner != NO_OUTPUT), first)
-        is_whole = (lowest == highest) & some & ~np.logical_or.reduceat(stray, first)
-        txn_subject = np.where(is_whole, lowest, np.int32(R.MIXED))
-        txn_subject[~some] = owners.default
-        txn_subject[segment.txn_source == R.KEPT] = R.SKIP
-        txn_subject[: int(segment.continues)] = R.MIXED
-        for of_output in parts.values():
-            txn_subject[[segment.transaction_of(event) for event in of_output]] = R.MIXED
+            fixed[event] = self._look_inside(segment, event, inner, read, parts)
         columns = columns_of(segment)._replace(
-            role=roles | (segment.role & R.ENDS),
-            subject=owner,
-            txn_subject=txn_subject,
+            role=np.empty_like(segment.role),
+            subject=np.empty_like(segment.subject),
+            txn_subject=np.empty_like(segment.txn_subject),
             txn_set=np.zeros_like(segment.txn_set),
             has_gaps=False,
         )
+        set_owners(
+            segment.role,
+            segment.type,
+            segment.subject,
+            known,
+            fixed,
+            FILE_EVENTS,
+            segment.txn_event,
+            owners.undecided,
+            owners.default,
+            columns.role,
+            columns.subject,
+            columns.txn_subject,
+        )
+        columns.txn_subject[segment.txn_source == R.KEPT] = R.SKIP
+        columns.txn_subject[: int(segment.continues)] = R.MIXED
+        for of_output in parts.values():
+            columns.txn_subject[[segment.transaction_of(event) for event in of_output]] = R.MIXED
         return _Block(columns, parts)
 
     def _look_inside(

@@ -20,12 +20,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
+from dumpfilter.analyse.split_loops import (
+    R_BYTES,
+    R_END,
+    R_EVENTS,
+    R_OUTPUT,
+    R_TRANSACTION,
+    RECEIVED_COLUMNS,
+    count_received,
+)
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.files import committed, writing
 from dumpfilter.binlog import roles as R
@@ -172,16 +181,13 @@ def plan_of(
     """
     blocks: list[tuple[int, int]] = []
     replaced: dict[int, dict[int, bytes]] = {}
-    # The offset of each event from the range's first block on. Four bytes an event, since a transaction can have
-    # millions.
-    events: list[npt.NDArray[Any]] = [np.empty(0, np.uint32)]
+    # The offset of each event.
+    events: list[Ints] = [np.empty(0, np.int64)]
     pieces_of_shares: list[Ints] = [np.empty((0, 5), np.int64)]
     # The offset and size of each event that belongs to the file, such as Rotate. No output receives it.
     strays: list[Ints] = [np.empty((0, 2), np.int64)]
     # The columns T_SOURCE to T_PLACE of each transaction.
     transactions: list[Ints] = [np.empty((0, 4), np.int64)]
-    # The number of the range's events up to the end of each transaction.
-    events_until: list[Ints] = [np.empty(0, np.int64)]
     for block, received_by in parts:
         segment = block.segment
         for share in received_by:
@@ -191,9 +197,7 @@ def plan_of(
             pieces_of_shares.append(np.column_stack([place, share.plan.ranges]))
         blocks.append((segment.start, segment.end))
         complete = len(segment.txn_source) - int(segment.open)
-        events_until.append(segment.txn_event[1 : complete + 1] + sum(map(len, events)))
-        narrow = np.promote_types(np.uint32, np.min_scalar_type(segment.end - blocks[0][0]))
-        events.append((segment.offset - blocks[0][0]).astype(narrow))
+        events.append(segment.offset)
         is_stray = FILE_EVENTS[segment.type]
         strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
         last = segment.txn_event[1:] - 1
@@ -209,17 +213,16 @@ def plan_of(
     number = np.zeros(max(outputs, default=0) + 1, np.int64)
     number[outputs] = np.arange(len(outputs))
     pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
-    ends = about[:, -1]
-    output, transaction, received = _received(
-        pieces, ends, np.concatenate(events_until), begin, np.concatenate(events)
-    )
+    ends = about[:, -1].copy()
+    received = _received(pieces, ends, np.concatenate(events))
+    output, transaction = received[:, R_OUTPUT], received[:, R_TRANSACTION]
     # The bytes of each transaction, without those of events that no output receives.
     nbytes = np.diff(ends, prepend=begin)
     offset, size = np.concatenate(strays).T
     np.subtract.at(nbytes, np.searchsorted(ends, offset, "right"), size)
     n_outputs = np.bincount(transaction, minlength=len(about))
     is_cut = np.zeros(len(about), np.bool_)
-    is_cut[transaction[received[:, 0] < nbytes[transaction]]] = True
+    is_cut[transaction[received[:, R_BYTES] < nbytes[transaction]]] = True
     is_cut &= n_outputs > 1
     first_cut: _Cut = None
     if is_cut.any():
@@ -229,12 +232,9 @@ def plan_of(
     # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
     # count as transactions that belong to no output.
     unassigned = (n_outputs == 0) & (about[:, 0] != R.KEPT)
-    totals = np.cumsum(received, axis=0)
-    begins = np.searchsorted(output, output)
-    totals -= totals[begins] - received[begins]
     return RangePlan(
         np.array(blocks, np.int64).reshape(-1, 2),
-        np.column_stack([output, totals, about[transaction]]),
+        np.column_stack([output, received[:, [R_END, R_EVENTS]], about[transaction]]),
         pieces,
         [names[k] for k in outputs],
         [sources.key(k) for k in range(sources.count)],
@@ -245,48 +245,21 @@ def plan_of(
     )
 
 
-def _received(
-    pieces: Ints, ends: Ints, events_until: Ints, first_block: int, events: npt.NDArray[Any]
-) -> tuple[Ints, Ints, Ints]:
-    """Return three arrays with an entry for each pair of an output and a transaction of which the output receives an
-    event. They are sorted by output, and then by transaction.
-
-    The first array has the output (an index into ``RangePlan.outputs``), and the second the index of the transaction in
-    ``ends``. The third array has two columns: the bytes and the number of events of the transaction that the output
-    receives.
+def _received(pieces: Ints, ends: Ints, events: Ints) -> Ints:
+    """Return the bytes and events that each output receives of each transaction, as an array with the columns that
+    :data:`~dumpfilter.analyse.split_loops.R_OUTPUT` describes. The rows are sorted by output, and then by transaction.
 
     ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the
-    offset at which each transaction ends, and ``events_until`` the number of events up to there. ``first_block`` is
-    the start of the range's first block, and ``events`` has the offset of each event from there.
+    offset at which each transaction ends, and ``events`` the offset of each event.
     """
     pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
-    begin, stop = pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]
-    first_event, until_event = np.searchsorted(
-        events, (np.stack([begin, stop]) - first_block).astype(events.dtype)
-    )
-    transaction_of = np.repeat(np.arange(len(ends)), np.diff(events_until, prepend=0))
-    first = transaction_of[first_event]
-    # A compressed transaction of which the output receives a part has another size in the source.
-    is_replaced = pieces[:, P_PATCH] == K.REPLACED
-    last = np.where(is_replaced, first, transaction_of[until_event - 1])
     # A piece may have events of several transactions, and a transaction several pieces.
-    count = last - first + 1
-    piece = np.repeat(np.arange(len(pieces)), count)
-    transaction = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count) + first[piece]
-    begin = np.maximum(begin[piece], np.append(0, ends)[transaction])
-    stop = np.minimum(stop[piece], ends[transaction])
-    first_event = np.maximum(first_event[piece], np.append(0, events_until)[transaction])
-    until_event = np.minimum(until_event[piece], events_until[transaction])
-    received = np.column_stack([stop - begin, until_event - first_event])
-    received[is_replaced[piece]] = 1
-    received[is_replaced[piece], 0] = pieces[piece[is_replaced[piece]], P_SIZE]
-    output = pieces[piece, P_OUTPUT]
-    (kept,) = np.nonzero((np.diff(output, prepend=-1) != 0) | (np.diff(transaction, prepend=-1) != 0))
-    return (
-        output[kept],
-        transaction[kept],
-        np.add.reduceat(received, kept, axis=0) if len(kept) else received,
-    )
+    rows = len(pieces)
+    while True:
+        out = np.empty((rows, RECEIVED_COLUMNS), np.int64)
+        rows = count_received(pieces, K.REPLACED, ends, events, out)
+        if rows <= len(out):
+            return out[:rows]
 
 
 RangeFile = Literal["plan", "written"]
@@ -440,8 +413,8 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
     pieces, blocks = plan.pieces, plan.blocks.tolist()
     if not len(pieces):
         return
-    is_first = (np.diff(pieces[:, [P_OUTPUT, P_BLOCK]], axis=0, prepend=-1) != 0).any(axis=1)
-    first = np.flatnonzero(is_first)
+    share = pieces[:, P_BLOCK] * len(plan.outputs) + pieces[:, P_OUTPUT]
+    first = np.flatnonzero(np.diff(share, prepend=-1))
     sizes = np.add.reduceat(pieces[:, P_SIZE], first).tolist()
     bounds = [*first.tolist(), len(pieces)]
     loaded = -1
