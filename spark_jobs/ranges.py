@@ -229,7 +229,7 @@ def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
 
 _PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
 
-INDEX_BLOCK_SIZE = 2 << 20
+INDEX_BLOCK_SIZE = 4 << 20
 """The number of bytes of a local file that the index pass reads at a time. Larger blocks, with the arrays of their
 events, would not fit into the processor's cache.
 """
@@ -392,6 +392,8 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         # check checksums.
         verify=options.verify and skip,
         statements=False,
+        # Without skipping, the tasks detect malformed GTID and Gap events.
+        transactions=skip,
         segment_size=min(options.block_size, block_size),
     )
     reader.rewind(first)

@@ -465,6 +465,7 @@ class SegmentReader:
         verify: whether checksums are verified.
         statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
             compressed transactions.
+        transactions: whether segments have the columns of transactions. Otherwise these columns are empty.
         segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds it.
         prepared: the XA transactions that are prepared in earlier files and not ended before this file.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
@@ -478,6 +479,7 @@ class SegmentReader:
         *,
         verify: bool = True,
         statements: bool = True,
+        transactions: bool = True,
         segment_size: int = SEGMENT_SIZE,
         prepared: Prepared = NONE_PREPARED,
         max_opened: int = MAX_OPENED,
@@ -490,6 +492,7 @@ class SegmentReader:
             sources,
             verify=verify,
             statements=statements,
+            transactions=transactions,
             prepared=prepared,
             max_opened=max_opened,
             writer=file.writer_begin,
