@@ -16,20 +16,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from dumpfilter.analyse.report.measures import PERIODS
-from dumpfilter.analyse.traffic.facts import (
-    Facts,
-    Ints,
-    side_by_side,
-)
+from dumpfilter.analyse.traffic.facts import Facts, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.bandwidth.samples import ALONE, WHOLE, Samples
@@ -45,7 +45,7 @@ from dumpfilter.spark_jobs.ranges import (
     index_paths,
     state_of_thread,
 )
-from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among
+from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among, schemas_or_rest
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 PROBE = 16 << 10
@@ -201,19 +201,27 @@ class MeasureRanges(ReadRanges):
         by_file: dict[int, Measured] = {}
         for (number, path), some in itertools.groupby(ranges, lambda one: (one.file, one.path)):
             samples, schema_bytes = Samples(), Counter[str]()
+            parts: list[Facts] = []
+            is_plain = True
             with open_file(path) as file:
                 for wanted in some:
                     assigner = Assigner(owners)
                     for k, block in enumerate(self.blocks(file, wanted, subjects, sources)):
+                        was_plain, is_plain = is_plain, _is_plain(block.segment)
+                        if is_plain != was_plain:
+                            parts.append(_taken(tally, schema_bytes if was_plain else None))
                         tally.add(block.segment, file.read)
-                        streams: dict[str, Ints] = {}
-                        for share in assigner.assign(block.segment, file.read):
-                            name = owners.names[share.output]
-                            schema_bytes[name] += share.size
-                            streams[name] = share.plan.ranges
-                        if not k and not wanted.number % every:
+                        is_sampled = not k and not wanted.number % every
+                        if is_plain and not is_sampled:
+                            continue
+                        shares = assigner.assign(block.segment, file.read)
+                        if not is_plain:
+                            schema_bytes.update({owners.names[one.output]: one.size for one in shares})
+                        if is_sampled:
+                            streams = {owners.names[one.output]: one.plan.ranges for one in shares}
                             samples.take_of_block(block, streams, wanted.number // every)
-            by_file[number] = Measured(tally.take(), dict(schema_bytes), samples)
+            parts.append(_taken(tally, schema_bytes if is_plain else None))
+            by_file[number] = Measured(side_by_side(parts), dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.options.most_units * nbytes:
             for found in by_file.values():
@@ -235,6 +243,47 @@ class MeasureRanges(ReadRanges):
         tally = Tally(subjects, sources, filters=verdicts, bucket_seconds=self.bucket_seconds)
         owners = BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas)
         return subjects, sources, verdicts, tally, owners
+
+
+def _is_plain(segment: Segment) -> bool:
+    """Tell whether the tally's counts of a segment (consecutive events of one file) also give the bytes that a split by
+    schema writes. The segment then has only whole transactions with rows or statements of known tables.
+    """
+    role = segment.role & R.ROLE_MASK
+    changes = (role >= R.ROWS) & (role <= R.STATEMENT)
+    return not (
+        segment.continues
+        or segment.open
+        or segment.payloads
+        or segment.xa_ends
+        or segment.unknown_ends
+        or (role >= R.KEEP).any()
+        or (changes & (segment.subject < 0)).any()
+        or (np.logical_or.reduceat(changes, segment.txn_event[:-1]) == (segment.txn_source == R.KEPT)).any()
+    )
+
+
+def _taken(tally: Tally, schema_bytes: Counter[str] | None) -> Facts:
+    """Take the counts from ``tally``. Add the bytes that a split by schema writes for each schema to ``schema_bytes``
+    (None: they were counted otherwise).
+
+    The events must have been in plain segments (:func:`_is_plain`). The binlog of a schema then receives what passes a
+    filter that sends the schema's tables and statements.
+    """
+    facts = tally.take()
+    if schema_bytes is None:
+        return facts
+    schemas = [schemas_or_rest(subject) for subject in facts.subjects]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(itertools.chain(*schemas)))}
+    conditions, condition = facts.conditions.expanded(
+        np.cumsum([0, *map(len, schemas)]),
+        np.array([numbers[name] for one in schemas for name in one], np.int32),
+    ).folded()
+    nbytes = sums(condition[facts.condition], facts.bytes, len(conditions))
+    for name, number in numbers.items():
+        if size := int(nbytes[conditions.passing(np.arange(len(numbers)) == number)].sum()):
+            schema_bytes[name] += size
+    return facts
 
 
 _MOST_BUCKETS = 3000

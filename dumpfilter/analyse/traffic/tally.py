@@ -195,9 +195,10 @@ class Tally:
 
     def _buckets(self, segment: Segment) -> Ints:
         time = segment.time
-        latest = np.maximum.accumulate(np.where(time > 0, np.arange(1, len(time) + 1), 0))
-        times = np.concatenate([[self._time], time]).astype(np.int64)
-        found = times[latest[segment.txn_event[1:] - 1]] if len(time) else times[:0]
+        found = time[segment.txn_event[1:] - 1].astype(np.int64)
+        if not found.all():
+            latest = np.maximum.accumulate(np.where(time > 0, np.arange(1, len(time) + 1), 0))
+            found = np.append(self._time, time)[latest[segment.txn_event[1:] - 1]].astype(np.int64)
         self._time = int(found[-1]) if len(found) else self._time
         return found // self._bucket_seconds
 
