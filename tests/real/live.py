@@ -166,7 +166,7 @@ class Live:
                 prepare_replica(server, plan.writers)
                 is_behind = place == "behind" and not plan.without_dumpfilter
                 name = f"{place}{number}"
-                port = self._links.open(name, self.source.port, port=ports())
+                port = self._links.open(name, self.source.port)
                 replicas.append(Replica(name, server, self._links[name], port, f"u{number}", is_behind))
             self.twins.append(
                 Twins(

@@ -215,7 +215,7 @@ def run(
             what = f"source {version}, replica {other}, {'file' if by_file else 'GTID'}, filter {user}"
             with LinkProcess() as links:
                 target = source.port if user == DIRECT else behind.port
-                port = links.open(what, target, _SLOW, port=ports())
+                port = links.open(what, target, _SLOW)
                 cuts, different = follow(source, replica, links[what], port, user, by_file=by_file, seed=seed)
             found += [f"{what}: {line}" for line in different]
             report(f"{what}: {cuts} cuts, {different or 'equal'}")
