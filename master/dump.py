@@ -222,6 +222,7 @@ class Dump:
         :meth:`messages` does this at its end. A caller that never ran :meth:`messages` must call this method.
         """
         self._register.end_dump(self._slave, self._number)
+        self._reader.leave(self._waiter)
 
     def _wrote(self, message: bytes, begun: float) -> None:
         """Measure the connection's speed by a message, which was written from the time ``begun`` (``time.monotonic``)

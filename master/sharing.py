@@ -215,12 +215,16 @@ class SharedReader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def waiter(self) -> Waiter:
-        """Return the :class:`Waiter` with which a new dump waits for its chunks. As long as the caller keeps this
-        object, the dump counts as running.
+        """Return the :class:`Waiter` with which a new dump waits for its chunks. The dump counts as running until
+        :meth:`leave`, or until nothing refers to the object.
         """
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
         return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Record that the dump with this object has ended. The garbage collector may free the object much later."""
+        self._dumps.discard(waiter)
 
     def has_dumps(self) -> bool:
         """Tell whether any dump is running."""

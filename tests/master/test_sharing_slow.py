@@ -126,6 +126,21 @@ async def together(source: Path, all_wanted: Sequence[Wanted], pauses: Sequence[
     return found
 
 
+def test_a_dump_that_has_ended_does_not_count() -> None:
+    """A source is read less often while no dump runs. A dump and its waiter may refer to each other."""
+
+    async def follow() -> None:
+        async with shared(ORACLE / "mysql-row") as reader:
+            dump, _ = Wanted().dump(reader, Register(reader.store.subjects))
+            dump._waiter.follower = dump
+            assert reader.has_dumps()
+            async for _ in dump.messages():
+                assert reader.has_dumps()
+            assert not reader.has_dumps()
+
+    run(follow())
+
+
 def boundaries() -> list[int]:
     """Return the positions in the first file of the recording between two transactions."""
     store = BinlogStore(ORACLE / "mysql-row")
