@@ -470,11 +470,15 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
-    for name in reversed(store.binlogs.names):
+    names = store.binlogs.names
+    for name in reversed(names):
         before = store.previous_gtids(name)
+        # The newest file may be so new that its Previous_gtids event is not written yet.
+        if before is None and name == names[-1] != names[0] and store.previous_gtids(names[-2]) is not None:
+            continue
         if before is None or have.issuperset(before):
             return name
-    first = store.binlogs.names[0]
+    first = names[0]
     missing = store.previous_gtids(first)
     assert missing is not None
     raise PositionError(

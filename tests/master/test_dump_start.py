@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import uuid as uuids
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.master.dump_start import Wanted, ahead_of, find_position, logged_for
+from dumpfilter.master.dump_start import Wanted, _file_for, ahead_of, find_position, logged_for
 from dumpfilter.master.replicas.answers import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
@@ -133,3 +135,17 @@ def test_gtids_from_before_the_newest_file_are_checked_without_a_scan(name: str)
     scanned.close()
     assert without_scan == set(texts[:1] + texts[2 : len(without_scan) + 1])
     assert 1 < len(without_scan) < len(texts) - 3
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_a_file_that_does_not_tell_its_gtids_yet_is_no_start(name: str, tmp_path: Path) -> None:
+    """The newest file names all earlier GTIDs, but is being written. A slave that has nothing would lose everything."""
+    shutil.copytree(DATA / "oracle" / name, tmp_path / "set")
+    store = BinlogStore(tmp_path / "set")
+    names, family = store.binlogs.names, store.family
+    newest = store.binlogs.path(names[-1])
+    os.truncate(newest, store.open_file(names[-1]).file.begin.end + 5)
+    store.close()
+    store = BinlogStore(tmp_path / "set")
+    assert _file_for(parse_gtid_set("", family=family), store) == names[0]
+    store.close()
