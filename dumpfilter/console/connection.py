@@ -30,7 +30,9 @@ from dumpfilter.base.security.listening import is_loopback
 from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
-from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting, unread
+from dumpfilter.console.limits import unread
+from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting
+from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -121,8 +123,6 @@ class Connection:
         """The client's network address and port."""
         self.peer = "localhost" if self.address[0] in ("127.0.0.1", "::1") else self.address[0]
         """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
-        self.user: str | None = None
-        """The user who has logged in, or None before the login."""
         self.session: Session | None = None
         self.running: str | None = None
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
@@ -135,6 +135,7 @@ class Connection:
         self._login: Login
         self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """The future that KILL QUERY completes. Each work that KILL QUERY can interrupt has its own."""
+        self._last_prepared = 0
 
     async def serve(self) -> None:
         """Log the client in, and answer its commands until it leaves.
@@ -147,8 +148,10 @@ class Connection:
                 await self._log_in()
             await self._serve_commands()
         except TimeoutError:
-            event = "client.idle" if self.session else "client.login_timeout"
-            self.log.info(event)
+            if self.session:
+                self.log.info("client.idle")
+            else:
+                self.log.info("client.login_timeout")
         except ClientGone:
             pass
         finally:
@@ -172,6 +175,11 @@ class Connection:
         if (running := self.running) is not None:
             return "Query", "executing", running
         return "Sleep" if self.session else "Connect", "", None
+
+    @property
+    def user(self) -> str | None:
+        """The user who has logged in, or None before the login."""
+        return self.session.user if self.session else None
 
     def row(self) -> ProcessRow:
         """Return the connection's row of SHOW PROCESSLIST. Its column Time has the seconds since the client connected.
@@ -254,7 +262,7 @@ class Connection:
                 session.database = session.schema(login.database)
         except SqlError as error:
             await self._refuse(error)
-        self.user, self.session = login.user, session
+        self.session = session
         self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self.stream.send(answers.ok(login.capabilities, Result(), info))
         self.stream.start_compression(login)
@@ -494,11 +502,11 @@ class Connection:
         if len(session.prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         text = self._text(data)
-        statement = await self._in_thread(text, lambda: answers.Prepared.of(text))
-        number = max(session.prepared, default=0) + 1
-        session.keep(session.user_variables, session.prepared | {number: statement})
+        statement = await self._in_thread(text, lambda: Prepared.of(text))
+        self._last_prepared += 1
+        session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
-        self.stream.put(struct.pack("<BIHHBH", 0, number, 0, statement.parameters, 0, 0))
+        self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
             parameter = answers.column_definition(Column("?"), self._client.character_set)
             for _ in range(statement.parameters):
@@ -533,7 +541,7 @@ class Connection:
         self._statement(Fields(data).uint(4))
         await self._send_ok()
 
-    def _statement(self, number: int) -> answers.Prepared:
+    def _statement(self, number: int) -> Prepared:
         try:
             return self._client.prepared[number]
         except KeyError:

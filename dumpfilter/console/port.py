@@ -1,8 +1,4 @@
-"""A port for MySQL clients in an asyncio loop. It accepts clients and lists their connections.
-
-The port limits the number of clients, their memory, and each user's processor time. A user's expensive commands delay
-only that user.
-"""
+"""A port for MySQL clients in an asyncio loop: it accepts clients, limits their number, and lists their connections."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import islice
-from operator import or_
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,19 +25,32 @@ from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.base.security.throttle import Throttle
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import auth
+from dumpfilter.console.limits import UserLimits
 from dumpfilter.console.serving_loop import ServingLoop, accepted
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.result import Result
-from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, ER_OUT_OF_CONSOLE_MEMORY
+from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = logger("dumpfilter.console")
 
-_ANNOUNCED = """
-    LONG_PASSWORD FOUND_ROWS LONG_FLAG CONNECT_WITH_DB ODBC IGNORE_SPACE PROTOCOL_41 INTERACTIVE SSL TRANSACTIONS
-    SECURE_CONNECTION MULTI_RESULTS PS_MULTI_RESULTS PLUGIN_AUTH PLUGIN_AUTH_LENENC_CLIENT_DATA DEPRECATE_EOF
-"""
-CAPABILITIES = reduce(or_, (Capabilities[f"CLIENT_{name}"] for name in _ANNOUNCED.split()))
+CAPABILITIES = (
+    Capabilities.CLIENT_LONG_PASSWORD
+    | Capabilities.CLIENT_FOUND_ROWS
+    | Capabilities.CLIENT_LONG_FLAG
+    | Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_ODBC
+    | Capabilities.CLIENT_IGNORE_SPACE
+    | Capabilities.CLIENT_PROTOCOL_41
+    | Capabilities.CLIENT_INTERACTIVE
+    | Capabilities.CLIENT_SSL
+    | Capabilities.CLIENT_TRANSACTIONS
+    | Capabilities.CLIENT_SECURE_CONNECTION
+    | Capabilities.CLIENT_MULTI_RESULTS
+    | Capabilities.CLIENT_PS_MULTI_RESULTS
+    | Capabilities.CLIENT_PLUGIN_AUTH
+    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capabilities.CLIENT_DEPRECATE_EOF
+)
 """The capabilities (optional parts of the client protocol) that the console announces to clients.
 
 The console does not announce compression. It does not announce connection and query attributes either, because it has
@@ -71,29 +78,6 @@ most such connections. So silent connections lock nobody out.
 
 MOST_LARGE_STATEMENTS = 2
 """The limit of large statements, of all clients together, that are parsed and carried out at a time."""
-
-CLIENT_MEMORY = 256 << 10
-"""The limit of one client's memory between its statements (prepared statements and user variables), bytes."""
-CONSOLE_MEMORY = 64 << 20
-"""The limit of this memory of all clients of a port together, bytes. A replication port may have 5,250 clients."""
-RESULT_MEMORY = 128 << 20
-"""The limit of the memory of all results that clients have not read completely yet, bytes."""
-RESULT_MEMORY_OF_USER = 96 << 20
-"""The limit of the memory of one user's results, bytes, so that other users can still get results."""
-
-MOST_SELECTS = 2
-"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
-time.
-"""
-
-SHARE = 0.25
-"""The fraction of one processor that the commands of a user may take in the long run."""
-BURST_SECONDS = 1.0
-"""The processor time that a user may take at once, before the user's next command must wait, seconds."""
-MOST_OWED_SECONDS = 5.0
-"""The limit of a user's debt, seconds of processor time. So a user waits at most 16 s after one long SELECT."""
-_SECONDS_PER_BYTE = 2e-8
-"""The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
 
 _FREE_FAILURES = 2
 """The number of wrong passwords of a user and an address after which the next check is delayed."""
@@ -138,85 +122,6 @@ class ConsoleEndpoint(Endpoint):
         lacks = {f"without a password of user {user!r}": cure for user in islice(unsafe, 1)}
         self.check_protection("the console", "--host or --console-host", lacks)
         return users, roles
-
-
-def size_of(result: Result) -> int:
-    """Return the approximate memory that the rows of a result take, bytes."""
-    return sum(sys.getsizeof(row) + sum(map(sys.getsizeof, row)) for row in result.rows)
-
-
-@contextmanager
-def unread(held: Counter[str], user: str, result: Result) -> Iterator[None]:
-    """Count the memory of a result in ``held`` (bytes by user) while the ``with`` block sends the result to ``user``.
-
-    Raises SqlError 1041 if the results of the user, or those of all users together, would exceed their limit.
-    """
-    size = size_of(result)
-    for before, most, what, advice in (
-        (held[user], RESULT_MEMORY_OF_USER, "results of a user", "read them, or try with less"),
-        (held.total(), RESULT_MEMORY, "results", "try again later, or with less"),
-    ):
-        if before + size > most:
-            raise ER_OUT_OF_CONSOLE_MEMORY(
-                f"{what} that clients have not read yet may have {most >> 20} MiB; {advice}"
-            )
-    held[user] += size
-    try:
-        yield
-    finally:
-        held[user] -= size
-
-
-class UserLimits:
-    """The limits on what one user of a port for MySQL clients may take, on all the user's connections together. An
-    object is made at the user's first login.
-
-    The processor time of the user's commands is the user's debt, which falls by :data:`SHARE` seconds each second. A
-    user whose debt is above :data:`BURST_SECONDS` waits before the next command is received. The user's connections
-    wait one after another. ``threads`` is the largest number of this user's statements that run at once.
-    """
-
-    def __init__(self, threads: int = sys.maxsize) -> None:
-        self.threads = asyncio.Semaphore(threads)
-        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
-        """The semaphore of the SELECTs that read tables."""
-        self._turn = asyncio.Lock()
-        self._owed = 0.0
-        self._at = time.monotonic()
-        self._lock = threading.Lock()
-
-    async def admit(self, length: int) -> None:
-        """Wait until the user's debt of processor time is small enough for another command, and add the cost of
-        receiving the command to the debt.
-
-        The debt is the processor time that counts against the user's limit. ``length`` is the command's length, bytes.
-        """
-        async with self._turn:
-            while (over := self._add(0.0) - BURST_SECONDS) > 0:
-                await asyncio.sleep(over / SHARE)
-            self._add(length * _SECONDS_PER_BYTE)
-
-    @contextmanager
-    def counting(self) -> Iterator[None]:
-        """Count the processor time of the current thread inside the ``with`` block against the user's limit. The
-        object can also decorate a function.
-        """
-        begun = time.thread_time()
-        try:
-            yield
-        finally:
-            self._add(time.thread_time() - begun)
-
-    def _add(self, seconds: float) -> float:
-        """Add processor time to the user's debt, and return the new debt, both in seconds. The debt is the processor
-        time that counts against the user's limit, and falls with time.
-        """
-        with self._lock:
-            now = time.monotonic()
-            left = max(0.0, self._owed - SHARE * (now - self._at))
-            self._owed = min(left + seconds, MOST_OWED_SECONDS)
-            self._at = now
-            return self._owed
 
 
 class Greeting(NamedTuple):

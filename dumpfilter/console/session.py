@@ -29,7 +29,9 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console import answers
-from dumpfilter.console.port import CLIENT_MEMORY, CONSOLE_MEMORY, ClientPort
+from dumpfilter.console.limits import CLIENT_MEMORY, CONSOLE_MEMORY
+from dumpfilter.console.port import ClientPort
+from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.sql import columns, server_errors
 from dumpfilter.console.sql.columns import columns_of
 from dumpfilter.console.sql.commands import Executor
@@ -190,7 +192,7 @@ class Session:
         """The values of the system variables that the client has set, by name."""
         self.user_variables: dict[str, Value] = {}
         """The values of the user variables (``@x``) by their names in lower case."""
-        self.prepared: dict[int, answers.Prepared] = {}
+        self.prepared: dict[int, Prepared] = {}
         """The prepared statements by their numbers."""
         self.is_closed = False
         """Whether the client has left."""
@@ -238,7 +240,7 @@ class Session:
         if name == "character_set_results":
             self.character_set = character_set
 
-    def keep(self, user_variables: dict[str, Value], prepared: dict[int, answers.Prepared]) -> None:
+    def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
         """Replace the client's user variables (values by name) and prepared statements (by statement id).
 
         Raises SqlError 1041 if the new ones take more memory than a client may use, or if all clients together would

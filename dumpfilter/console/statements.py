@@ -40,6 +40,8 @@ NEEDS[:0] = _READS, _KILLS
 
 SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
+_SHOWN_AND_SECRET = 2
+"""The factor by which more tokens are read than characters are shown. Later tokens cannot appear in the cut text."""
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
@@ -85,8 +87,9 @@ def without_passwords(text: str, longest: int) -> str:
         return text
     parts: list[str] = []
     in_password = False
-    # Later tokens are left out. Beside a very long password they would not fit into the cut text.
-    for token in itertools.islice(tokens(text), longest):
+    length = 0
+    # A password becomes shorter. Each other token takes two characters or more with its space.
+    for token in itertools.islice(tokens(text), _SHOWN_AND_SECRET * longest):
         comma = token.kind is TokenKind.SYMBOL and token.value == ","
         if in_password and (comma or token.word in _AFTER_PASSWORD):
             in_password = False
@@ -99,6 +102,9 @@ def without_passwords(text: str, longest: int) -> str:
         if _names_password(token.value):
             in_password = True
             parts.append(SECRET)
+        length += len(part) + 1
+        if length > longest:
+            break
     return " ".join(parts)[:longest]
 
 

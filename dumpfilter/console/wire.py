@@ -398,7 +398,10 @@ async def greet(client: socket.socket, greeting: bytes) -> bytes:
 
     try:
         await loop.sock_sendall(client, _framed(greeting, 0))
-        length = int.from_bytes((await read(_HEADER))[:3], "little")
+        (header,) = struct.unpack("<I", await read(_HEADER))
+        length, number = header & _FULL, header >> 24
+        if number != 1:
+            raise ClientGone(f"packet number {number} instead of 1")
         return await read(length) if length <= LOGIN_PACKET else b""
     except OSError as error:
         raise ClientGone("closed") from error
@@ -500,8 +503,10 @@ def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Log
     collation = fields.uint(1)
     fields.take(23)
     user = _text(fields.until_nul())
-    # Without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA the length is always one byte. For a digest both forms are the same.
-    response = fields.sized()
+    if Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA in capabilities:
+        response = fields.sized()
+    else:
+        response = fields.take(fields.uint(1))
 
     def has(part: Capabilities) -> bool:
         return part in capabilities and fields.left > 0

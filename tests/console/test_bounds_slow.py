@@ -15,18 +15,16 @@ import pytest
 import structlog
 
 from dumpfilter.console import connection as connections
+from dumpfilter.console import limits, wire
 from dumpfilter.console import port as ports
 from dumpfilter.console import session as sessions
-from dumpfilter.console import wire
 from dumpfilter.console.connection import ConsoleServer, serving
+from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, size_of
 from dumpfilter.console.port import (
-    CLIENT_MEMORY,
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
-    MOST_SELECTS,
     RESERVED_CONNECTIONS,
     ConsoleEndpoint,
-    size_of,
 )
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import Column, Result
@@ -281,8 +279,8 @@ def ask_and_do_not_read(console: ConsoleServer, user: str = "root") -> Raw:
 
 
 def test_results_that_nobody_reads(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "RESULT_MEMORY", 28 << 20)
-    monkeypatch.setattr(ports, "RESULT_MEMORY_OF_USER", 21 << 20)
+    monkeypatch.setattr(limits, "RESULT_MEMORY", 28 << 20)
+    monkeypatch.setattr(limits, "RESULT_MEMORY_OF_USER", 21 << 20)
     with ask_and_do_not_read(console), ask_and_do_not_read(console):
         wait_until(lambda: console.unread.total() > 16_700_000)
         with connect(console) as third:

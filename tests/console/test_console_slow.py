@@ -19,9 +19,9 @@ from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
 from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 from dumpfilter.console import auth
-from dumpfilter.console.answers import Prepared, literal
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import RESERVED_CONNECTIONS
+from dumpfilter.console.prepared import Prepared, literal
 from tests.console.scrambles import native_scramble, sha2_scramble
 from tests.console.small_executor import SmallExecutor
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dumpfilter.console import port
-from dumpfilter.console.port import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, UserLimits
+from dumpfilter.console import limits
+from dumpfilter.console.limits import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, UserLimits
 
 
 class _Yield:
@@ -46,10 +46,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(port, "time", made)
+    monkeypatch.setattr(limits, "time", made)
     # The module's own name is replaced. Another loop of this process, such as a server's, keeps the real function.
     monkeypatch.setattr(
-        port, "asyncio", SimpleNamespace(sleep=made.sleep, Lock=asyncio.Lock, Semaphore=asyncio.Semaphore)
+        limits, "asyncio", SimpleNamespace(sleep=made.sleep, Lock=asyncio.Lock, Semaphore=asyncio.Semaphore)
     )
     return made
 
@@ -125,7 +125,7 @@ def test_a_call_that_fails_counts_as_well(clock: Clock) -> None:
 
 def test_the_processor_time_is_that_of_the_thread(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "thread_time", time.thread_time)
-    monkeypatch.setattr(port, "BURST_SECONDS", 0.04)
+    monkeypatch.setattr(limits, "BURST_SECONDS", 0.04)
 
     def burn() -> None:
         end = time.thread_time() + 0.05

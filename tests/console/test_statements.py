@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.console.answers import literal
+from dumpfilter.console.prepared import literal
 from dumpfilter.console.statements import SECRET, without_passwords
 
 

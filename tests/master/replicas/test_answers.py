@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from dumpfilter.console.connection import ConsoleServer
-from dumpfilter.console.port import CLIENT_MEMORY
+from dumpfilter.console.limits import CLIENT_MEMORY
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.result import OK, Result
