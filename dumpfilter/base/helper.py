@@ -127,6 +127,12 @@ def serve(caller: Connection, answer: Callable[..., object]) -> None:
 
     ``caller`` is the helper's end of the socket. ``answer`` is called with the parts of a request.
     """
-    with suppress(EOFError, ConnectionError):
-        while (request := caller.recv()) is not END:
-            caller.send(answer(*request))
+    while True:
+        request = END
+        with suppress(EOFError, OSError):
+            request = caller.recv()
+        if request is END:
+            return
+        told = answer(*request)
+        with suppress(ConnectionError):
+            caller.send(told)

@@ -156,6 +156,15 @@ def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
             path.unlink(missing_ok=True)
 
 
+def remove_directory(directory: Path) -> None:
+    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
+    its topology then still runs or was not cleaned.
+    """
+    if directory.exists() and not (directory / STATE).exists():
+        remove_files(directory, keep=())
+        directory.rmdir()
+
+
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     busy = (
@@ -280,7 +289,7 @@ class Control:
         if owner is None or not self._ends_in_order(owner.pid):
             if owner_of(self.directory) is not None or not clean(self.directory):
                 raise self._without_socket()
-            shutil.rmtree(self.directory, ignore_errors=True)
+            remove_directory(self.directory)
 
     def _ends_in_order(self, pid: int) -> bool:
         """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal. Return

@@ -161,7 +161,7 @@ class TestbedLink(OpenLink):
         if len(self.passed) < 2:
             return 0.0
         (first, before), (last, after) = self.passed[0], self.passed[-1]
-        return (after - before) / (last - first)
+        return (after - before) / (last - first) if last > first else 0.0
 
     def open(self, host: str, port: int) -> None:
         """Open the link's proxy, which delays bytes and can cause faults. The proxy connects its clients to the source,

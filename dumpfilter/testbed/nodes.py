@@ -101,10 +101,15 @@ class OwnNode(TestbedNode):
     @property
     def server(self) -> SqlServer:
         account = Account(DEFAULT_USER, self._ground.console_password)
-        return SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
+        return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        return ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
+        return ADDRESS, self._known_port("replica" if reader == "server" else "grpc")
+
+    def _known_port(self, purpose: str) -> int:
+        if purpose not in self._ports:
+            raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port")
+        return self._ports[purpose]
 
     def _arguments(self) -> list[str]:
         """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
@@ -255,8 +260,10 @@ class Master(OwnNode):
             rows = self.execute(
                 "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slaves WHERE server_id = %s", (server_id,)
             )
-            sent, dropped = map(sum, zip((0, 0), *rows, strict=True))
-            return {"bytes_received": sent, "bytes_dropped": dropped}
+            return {
+                "bytes_received": sum(sent for sent, _ in rows),
+                "bytes_dropped": sum(dropped for _, dropped in rows),
+            }
         return {}
 
     def applied_place(self, feed: Feed) -> Place:

@@ -61,7 +61,7 @@ _ATTRIBUTE = re.compile(
     r"""\s*(?:--)?(?P<key>[A-Za-z_-]+)\s*=\s*(?P<value>"(?:[^"\\]|\\.)*"|[^,\]"]*)(?:\s*(?P<after>[,\]]))?"""
 )
 
-_LINK_KEYS = ("rate", "delay", "jitter", "down")
+_LINK_KEYS = tuple(field.alias or name for name, field in LinkTable.model_fields.items())
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _SPELLED_OTHERWISE = ("name", "workload", "reads", "rules", "link", "options")
 """The fields of a node that are no keys of a short string."""
@@ -364,18 +364,20 @@ own.
 """
 
 
-def link(rate: str | int | None = None, **keys: Any) -> LinkShape:
-    """Return the shape of a link (network connection of two nodes): its rate, and the other ``keys`` of a link in TOML,
-    which are ``delay``, ``jitter`` and ``down``.
+def link(
+    rate: str | int | None = None,
+    *,
+    delay: str | float = 0.0,
+    jitter: str | float = 0.0,
+    down: str | Sequence[str] = (),
+) -> LinkShape:
+    """Return the shape of a link (network connection of two nodes): its rate, delay, jitter and outages.
 
-    A rate that is a number is in bits per second; None: no limit. A delay or jitter that is a number is in seconds.
-    Raises OptionError for a wrong value.
-
-    >>> link("2mbit", delay="50ms", down="60s-120s")
-    LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
+    ``down`` has the outages, such as ``"60s-120s"`` since the start. Raises OptionError for a wrong value.
     """
+    keys = {"rate": rate, "delay": delay, "jitter": jitter, "down": down}
     try:
-        return LinkShape(**dict(LinkTable.model_validate({"rate": rate, **keys})))
+        return LinkShape(**dict(LinkTable.model_validate(keys)))
     except ValidationError as error:
         key, reason = reason_of(error, LinkTable)
         raise OptionError(f"{key}: {reason}") from None
