@@ -10,7 +10,8 @@ from dumpfilter.topology.links.shape import PLAIN, Counters, Happening, LinkShap
 
 
 class LinkProcess(Helper):
-    """A process that carries the links (TCP proxies with rate, delay and faults) of one topology.
+    """A process that carries the links of one topology. A link is a TCP proxy with a rate and a delay, which can be cut
+    or silent.
 
     A request to the process is a link's name, a method of :class:`.proxy.Link` and its arguments. Without a name the
     method of every link is called, and the results are returned by the links' names.
@@ -33,8 +34,9 @@ class LinkProcess(Helper):
         """Open a link, which is a TCP proxy that slows the connections of a replica or slave like a long line. Return
         the link's port of 127.0.0.1, at which the replica or slave connects.
 
-        ``target_port`` and ``host`` are the address at which its source listens; the source need not listen yet.
-        ``shape`` has the rate, the delay and the outages of the line.
+        ``target_port`` and ``host`` are the address at which the link's source listens. The source need not listen yet.
+        ``shape`` has the rate, delay, jitter and scheduled outages. Raises LinkError for a name that another link has,
+        and for an invalid shape.
         """
         opened: int = self.ask(name, "open", (host, target_port), shape)
         return opened
@@ -46,23 +48,26 @@ class LinkProcess(Helper):
         return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
-        """Return a dictionary from the name of each link to its counters: its state, and the bytes and connections that
-        it has passed.
+        """Return a dictionary from the name of each link to the link's counters: its state, its bytes and its
+        connections.
         """
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
     def history(self) -> dict[str, tuple[Happening, ...]]:
-        """Return a dictionary from the name of each link to its history: the latest changes, faults and connections."""
+        """Return a dictionary from the name of each link to the link's history: its latest changes, cuts, silences and
+        connections, oldest first.
+        """
         found: dict[str, tuple[Happening, ...]] = self.ask(None, "history")
         return found
 
 
 class OpenLink:
-    """A handle for one open link of a :class:`LinkProcess`: a TCP proxy with rate, delay and faults. A target (the
-    reading node) connects to it, and it connects to the source.
+    """A handle for one open link of a :class:`LinkProcess`: a TCP proxy with a rate and a delay. The target (the
+    reading node) connects to the proxy, and the proxy connects to the source.
 
-    The methods raise LinkError if the link or the process does not exist.
+    The methods raise LinkError if the process has ended, if it has no such link, or if it refuses a value such as a
+    negative time. The properties raise KeyError if the process has no such link.
     """
 
     def __init__(self, process: LinkProcess, name: str) -> None:
@@ -76,46 +81,58 @@ class OpenLink:
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:
-        """Change the link's rate, delay, jitter and scheduled outages.
+        """Give the link another rate, delay, jitter and scheduled outages.
 
-        The times of outages count from now on, unless the link has the same outages already.
-        A shorter delay applies to the bytes under way, too.
+        The times of outages count from now on, unless the link has the same outages already. A shorter delay applies to
+        the bytes under way, too. A new rate applies to later bytes only. Raises LinkError for values that no link can
+        have.
         """
         self._process.ask(self.name, "set", shape)
 
     def cut(self, seconds: float | None = None) -> None:
-        """Cut the link: reset all its connections and refuse new ones for ``seconds``; with None until :meth:`heal` is
-        called.
+        """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
+        :meth:`heal` is called.
+
+        It replaces an earlier cut or silence, and a cut that :meth:`cut_after` planned. Raises LinkError for a negative
+        number of seconds.
         """
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
         """Cut the link when ``nbytes`` more bytes have reached the target, the node that reads through the link.
 
-        A cut resets all connections and refuses new ones. It lasts for ``seconds``; None: until :meth:`heal` is called.
+        A cut resets all connections and refuses new ones. The cut lasts for ``seconds``; None: until :meth:`heal` is
+        called. Raises LinkError for a negative number of bytes or seconds.
         """
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None this lasts until
-        :meth:`heal` is called.
+        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
+        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
+
+        A later cut or scheduled outage ends the silence. It resets the connections, and discards the bytes under way.
+        Raises LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "silence", seconds)
 
     def drop_connections(self) -> None:
-        """Reset all open TCP connections of the link. New connections are accepted at once."""
+        """Reset all open TCP connections of the link, and discard the bytes under way. The link's state stays. A link
+        that is up accepts new connections at once.
+        """
         self._process.ask(self.name, "reset")
 
     def heal(self) -> None:
-        """End a cut, a silence or a scheduled outage of the link, and cancel a cut that :meth:`cut_after` planned."""
+        """End a cut, a silence or a present scheduled outage of the link, and cancel a cut that :meth:`cut_after`
+        planned. Later scheduled outages still take place.
+        """
         self._process.ask(self.name, "heal")
 
     @property
     def counters(self) -> Counters:
-        """The bytes that the link has passed in each direction, and its connections."""
+        """The link's present state, its bytes (passed in each direction, lost, and waiting) and its connections."""
         return self._process.counters()[self.name]
 
     @property
     def history(self) -> tuple[Happening, ...]:
-        """The link's latest changes, cuts and connections with their times."""
+        """The link's latest changes, cuts, silences and connections with their times, oldest first."""
         return self._process.history()[self.name]

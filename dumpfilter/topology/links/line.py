@@ -30,16 +30,18 @@ MOST_HELD = 64 << 20
 """The limit of the bytes in a line. A line whose rate times delay is more is slower than its rate."""
 
 FULL = 0.75
-"""The part of ``WINDOW`` at which a line counts as full, so that its socket is no longer read. Reading for every free
-byte would cost a whole processor.
+"""The fraction of ``WINDOW`` at which a line counts as full, so that the senders' sockets are no longer read. Reading
+for every free byte would cost a whole processor.
 """
 
 MUCH_ROOM = 1 << 20
-"""The free bytes below ``MOST_HELD`` with which a line counts as full. It is read again when twice as many are free."""
+"""The number of free bytes below ``MOST_HELD`` under which a line counts as full. A full line accepts bytes again when
+twice as many are free.
+"""
 
 PIECE = 0.002
-"""The time of the wire that a piece takes at most, seconds. The bytes of a piece come out together, when the last of
-them has arrived. Shorter pieces cost processor time.
+"""The limit of the time for which one piece of data occupies the wire, seconds. All bytes of a piece come out together,
+when the last of them has arrived. Shorter pieces cost processor time.
 """
 
 BITS = 8
@@ -96,7 +98,7 @@ class Line(Generic[Receiver]):
         """Return how many more bytes may be put into the line (queue of one direction of a link) at the time ``now``.
         The limit keeps the wait of bytes for the wire short.
 
-        An idle line accepts at least 1 byte, even if its rate is low.
+        The result is 0 or negative for a full line. An idle line accepts at least 1 byte, even if its rate is low.
         """
         room = MOST_HELD - self.held
         rate = self._shape.rate
@@ -106,8 +108,11 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float, *, before: bool) -> bool:
-        """Tell whether so many bytes wait in the line (queue) at the time ``now`` that the caller should not read from
-        the senders' sockets. ``before`` says whether the line was full, which it is until it has much room.
+        """Tell whether so many bytes wait in the line (queue of one direction of a link) at the time ``now`` that the
+        caller should stop reading the senders' sockets.
+
+        ``before`` is the result of the last call. A line becomes full at ``FULL`` of the time ``WINDOW``, or when few
+        bytes are free. It stays full until only half of ``WINDOW`` is used and twice as many bytes are free.
         """
         free = MOST_HELD - self.held
         if before:
@@ -132,12 +137,12 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Put ``data``, bytes for the socket ``receiver``, into the line (queue) at the time ``now``. Another ``mark``
-        puts in the end or the reset of a stream, without bytes.
+        """Put ``data``, bytes for ``receiver``, into the line (queue of one direction of a link) at the time ``now``.
+        With the mark ``END`` or ``RESET`` the end or the reset of a stream is put in, without bytes.
 
         ``since`` is an earlier time since which the bytes have waited, because the line was full; None: they have not
-        waited. The line then sends them as if it had accepted them at ``since``. So a process that reads late does not
-        slow the line.
+        waited. The line then sends the bytes as if it had accepted them at ``since``. So a process that reads late does
+        not slow the line.
         """
         rate, delay = self._shape.rate, self._shape.delay
         begin = max(self._wire_free, now if since is None else min(now, since))
@@ -152,11 +157,11 @@ class Line(Generic[Receiver]):
         self.held += len(data)
 
     def pop(self, now: float, limit: int = sys.maxsize) -> list[tuple[Receiver, Mark, bytes]]:
-        """Remove and return the bytes, ends and resets of streams that have come out of the line (queue) by the time
-        ``now``.
+        """Remove and return the bytes, ends and resets of streams that have come out of the line (queue of one
+        direction of a link) by the time ``now``.
 
-        A returned tuple has the socket that is to receive the entry, the entry's kind, and its bytes. All entries have
-        at most ``limit`` bytes together.
+        The result is a list of tuples in order: the receiver, the kind of the entry, and its bytes (empty for an end or
+        a reset). All entries have at most ``limit`` bytes together. With the limit 0 the list is empty.
         """
         taken: list[_Piece[Receiver]] = []
         while self._pieces and self._pieces[0].due <= now and limit > 0:

@@ -1,7 +1,9 @@
-"""Links as TCP proxies. A link listens on a port, and passes bytes to and from a source with its rate and faults.
+"""Links as TCP proxies. A target (the reading node) connects to a link's port of 127.0.0.1. The link passes bytes
+between the target and a source, with a rate and a delay, and can be cut or silent.
 
-The function :func:`main` carries links in a process, as :class:`.client.LinkProcess` requests. The method ``open`` of
-a request makes the link. The process ends when the other end of its socket closes, or when its parent has ended.
+The function :func:`main` is a process that carries links. A :class:`.client.LinkProcess` starts this process, and sends
+requests to it. The request ``open`` makes a link. The process ends when the other end of its socket closes, or when its
+parent has ended.
 """
 
 from __future__ import annotations
@@ -30,10 +32,14 @@ BACKLOG = 128
 """The backlog of the listening socket: the connections that may wait for being accepted."""
 
 ACCEPT_RETRY = 0.1
-"""The time after which a link accepts again when the system had no resources for a connection, seconds."""
+"""The time after which a link accepts connections again when an attempt has failed, for example because the process had
+no file descriptor left, seconds.
+"""
 
 READ_AT_ONCE = 0.002
-"""The time after reading was resumed within which read bytes count as having waited in the socket, seconds."""
+"""The time for which a link that resumes reading takes the bytes that it reads for bytes that have waited in the
+sockets, seconds.
+"""
 
 FLUSH_INTERVAL = 0.001
 """The interval at which a link that is to be cut checks whether the last bytes before the cut have been acknowledged,
@@ -44,8 +50,8 @@ MOST_READ = 256 << 10
 """The limit of the bytes that one ``recv`` reads."""
 
 WRITE_BUFFER = 256 << 10
-"""The bytes that may wait for a socket whose peer reads nothing. With more of them the other socket is no
-longer read.
+"""The limit of the bytes that wait until one socket of a connection takes them. Above it the link no longer reads the
+connection's other socket.
 """
 
 UNLIMITED = sys.maxsize
@@ -60,12 +66,14 @@ SMALLEST_BUFFER, LARGEST_BUFFER = 16 << 10, 4 << 20
 """The bounds of the TCP receive buffer of a socket whose link has a rate, bytes."""
 
 RESET_ON_CLOSE, FLUSH_ON_CLOSE = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
-"""``struct linger`` that makes the system reset a connection when its socket is closed, or send what waits first."""
+"""Two values of ``struct linger``. With the first one the system resets a connection when its socket is closed. With
+the second one the system first sends the bytes that wait.
+"""
 
 
 class _Way:
-    """One way of a proxied connection. Bytes that are read from one socket cross the link in one direction, and are
-    written to the other socket.
+    """One direction of one proxied TCP connection. Bytes that are read from one socket cross the link in this
+    direction, and are written to the connection's other socket.
     """
 
     def __init__(self, connection: _Connection, direction: _Direction) -> None:
@@ -85,7 +93,11 @@ class _Way:
         self.update_reading()
 
     def update_reading(self) -> None:
-        """Start or stop reading. The socket is read only while the link and the other socket accept its bytes."""
+        """Start or stop reading the way's source socket. The socket is read only while the link accepts bytes and the
+        other socket takes them.
+
+        Nothing happens before :meth:`begin` and after the end of the source's stream.
+        """
         wanted = self._direction.is_open and self.unsent <= WRITE_BUFFER
         if self._source is not None and wanted != self._is_reading:
             self._is_reading = wanted
@@ -108,7 +120,9 @@ class _Way:
             self.finish(Mark.END)
 
     def finish(self, mark: Mark) -> None:
-        """Read nothing from now on, and let the end or the reset of the stream cross the link."""
+        """Read nothing from now on, and let ``mark`` (the end or the reset of the stream) cross the link after the
+        bytes that were read before.
+        """
         self.close()
         self._direction.take(self, b"", mark)
 
@@ -119,8 +133,10 @@ class _Way:
             self._source = None
 
     def deliver(self, mark: Mark, data: bytes) -> bool:
-        """Take bytes, or the end of the stream, that have crossed the link, for :meth:`write`. A reset ends the
-        connection. Returns False for a connection that has ended.
+        """Take over bytes, or the end of the stream, that have crossed the link. :meth:`write` will write them to the
+        other socket. With the mark ``RESET`` the whole connection ends.
+
+        Return False, and do nothing, if the connection has already ended. Otherwise return True.
         """
         if not self.connection.is_open:
             return False
@@ -132,8 +148,11 @@ class _Way:
         return True
 
     async def write(self, target: socket.socket, back: _Way) -> None:
-        """Write what has crossed the link to the socket ``target``, up to the end of the stream. ``back`` is the other
-        way, over which a reset of ``target`` crosses the link.
+        """Write the bytes that have crossed the link to the socket ``target``. Return after the end of the stream has
+        been sent there.
+
+        ``back`` is the connection's other direction. If ``target`` cannot be written to, a reset crosses the link over
+        ``back``.
         """
         try:
             while (crossed := await self._crossed.get())[0] is not Mark.END:
@@ -168,7 +187,8 @@ class _Connection:
 
     async def _run(self) -> None:
         """Connect to the source, in the time that TCP's handshake takes over the link, and carry bytes until both
-        streams have ended.
+        streams have ended. If the source cannot be reached, the link's history gets an entry ``failed``, and the target
+        is reset.
 
         A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
         connection after three.
@@ -189,7 +209,11 @@ class _Connection:
         self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
 
     def close(self) -> None:
-        """Close both sockets, unless the connection has ended. A stream that has not ended is reset."""
+        """Close the connection's sockets, unless the connection has already ended. The target and the source get a TCP
+        reset, and bytes that wait for them are discarded.
+
+        If both directions have ended in order, there is no reset, and the system still sends the bytes that wait.
+        """
         if self.is_open:
             self.link.connections.remove(self)
             self._task.cancel()
@@ -201,7 +225,7 @@ class _Connection:
             self.link.note("ended")
 
     def set_option(self, option: int, value: int | bytes) -> None:
-        """Set an option of both sockets, such as ``SO_RCVBUF``."""
+        """Set an option, such as ``SO_RCVBUF``, of the connection's sockets to the target and to the source."""
         for each in self._sockets:
             each.setsockopt(socket.SOL_SOCKET, option, value)
 
@@ -223,10 +247,12 @@ class _Direction:
         self.line = line
         self._timer: asyncio.TimerHandle | None = None
         self.passed = 0
-        """The bytes that have come out for a connection that was open."""
+        """The number of bytes that have crossed the link in this direction, and were delivered to open connections."""
         self._is_full = False
         self._resumed = (0.0, 0.0)
-        """The time until which bytes are taken for bytes that have waited, and the time since which they waited."""
+        """Two times of the event loop. Bytes that are read until the first one count as having waited since the second
+        one, because the line was full.
+        """
         self.limit = UNLIMITED
         """The bytes that still may pass before the link is cut."""
 
@@ -238,7 +264,7 @@ class _Direction:
         return not self._is_full and self._link.state == "up"
 
     def room(self) -> int:
-        """Return the most bytes that may be read from a socket now."""
+        """Return how many bytes may be read from a socket now: at least 1, and at most ``MOST_READ``."""
         return max(1, min(MOST_READ, self.line.room(self._link.loop.time())))
 
     def take(self, receiver: _Way, data: bytes, mark: Mark = Mark.BYTES) -> None:
@@ -251,8 +277,10 @@ class _Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Write the bytes that have crossed the link in this direction to their sockets, and set the timer for the next
-        ones.
+        """Hand the bytes that have crossed the link in this direction to their connections, and set the timer for the
+        next bytes. While the link is cut or silent nothing happens.
+
+        When ``limit`` bytes have passed, the planned cut of the link begins.
         """
         _cancel(self._timer)
         if self._link.state != "up":
@@ -291,8 +319,8 @@ MOST_HAPPENINGS = 10_000
 
 
 class Link:
-    """A TCP proxy between two nodes. The target (the reading node) connects to the proxy's port, and the proxy connects
-    to the source. It limits rate and delay, and can cause faults.
+    """A TCP proxy between two nodes, with a limited rate and a delay. The target (the reading node) connects to the
+    proxy's port, and the proxy connects to the source. Tests can cut or silence the link.
     """
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape) -> None:
@@ -312,7 +340,7 @@ class Link:
         self._directions = (self.down, self.up)
         self.connections: set[_Connection] = set()
         self._accepted = 0
-        """The connections that were ever accepted."""
+        """The number of connections that the link has accepted since it was opened."""
         self.lost = 0
         self._fault: LinkState = "up"
         """The state of the link apart from scheduled outages."""
@@ -333,20 +361,24 @@ class Link:
         return "cut" if self._is_scheduled_out else self._fault
 
     def counters(self) -> Counters:
-        """Return the link's state, and how many bytes and connections it has passed since it was opened."""
+        """Return the link's state, its bytes (passed in each direction, lost, and waiting) and its connections, all
+        counted since the link was opened.
+        """
         passed = self.down.passed, self.up.passed
         held = self.down.line.held + self.up.line.held
         return Counters(self.state, *passed, self.lost, held, self._accepted, len(self.connections))
 
     def history(self) -> tuple[Happening, ...]:
-        """Return the latest changes, faults and connections of the link."""
+        """Return the latest events of the link, oldest first: changes of its shape, cuts, silences and connections.
+        There are at most ``MOST_HAPPENINGS``.
+        """
         return tuple(self._happenings)
 
     def set(self, shape: LinkShape) -> None:
         """Change the rate, delay, jitter and scheduled outages of the link.
 
         The times of outages count from now on, unless the link has the same outages already. Raises LinkError for
-        values that no link can have.
+        values that no link can have, such as a negative delay.
         """
         _check(shape)
         if shape != self.shape:
@@ -372,17 +404,20 @@ class Link:
         self.note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
-        """Cut the link: reset all its connections and refuse new ones for ``seconds``; with None until :meth:`heal` is
-        called.
+        """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
+        :meth:`heal` is called.
+
+        It replaces an earlier cut or silence, and a cut that :meth:`cut_after` planned. Raises LinkError for a negative
+        number of seconds.
         """
         self._fail("cut", "cut", seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
         """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
 
-        A cut resets all connections and refuses new ones. It lasts for ``seconds``; None: until :meth:`heal` is called.
-        If the link is already cut or silent for a time, this fault still ends at its time. Raises LinkError for a
-        negative number.
+        A cut resets all connections and refuses new ones. The cut lasts for ``seconds``; None: until :meth:`heal` is
+        called. If the link is cut or silent for a time now, this earlier fault still ends at its own time. Raises
+        LinkError for a negative number of bytes or seconds.
         """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
@@ -405,23 +440,30 @@ class Link:
         self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None this lasts until
-        :meth:`heal` is called.
+        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
+        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
+
+        A later cut or scheduled outage ends the silence. It resets the connections, and discards the bytes under way.
+        Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
 
     def reset(self) -> None:
-        """Reset all open TCP connections of the link. New connections are accepted at once."""
+        """Reset all open TCP connections of the link, and discard the bytes under way. The link's state stays. A link
+        that is up accepts new connections at once.
+        """
         self.note("reset")
         self._reset_connections()
 
     def heal(self) -> None:
-        """End a cut, a silence or a scheduled outage of the link, and cancel a cut that :meth:`cut_after` planned."""
+        """End a cut, a silence or a present scheduled outage of the link, and cancel a cut that :meth:`cut_after`
+        planned. Later scheduled outages still take place.
+        """
         self._forget_plans()
         self._change("up", is_scheduled_out=False)
 
     def update_reading(self) -> None:
-        """Start or stop reading from both sockets of each connection."""
+        """Start or stop reading both sockets of each connection, as the link's state and free space allow."""
         for connection in self.connections:
             connection.up.update_reading()
             connection.down.update_reading()
@@ -437,8 +479,9 @@ class Link:
         _cancel(self._end_of_fault)
 
     def _fail(self, fault: LinkState, kind: str, seconds: float | None) -> None:
-        """Begin the fault ``fault`` (``cut`` or ``silent``) of the link. It ends by itself after ``seconds`` (None:
-        when the link is healed).
+        """Begin the fault ``fault`` (``cut`` or ``silent``) of the link, in place of an earlier or planned one. The
+        fault ends by itself after ``seconds``; None: when the link is healed. Raises LinkError for a negative number of
+        seconds.
 
         ``kind`` is the name of the event in the link's history.
         """
@@ -450,8 +493,11 @@ class Link:
             self._end_of_fault = self.loop.call_later(seconds, self._change, "up")
 
     def _change(self, fault: LinkState, *, is_scheduled_out: bool | None = None) -> None:
-        """Begin or end a fault (``cut``, ``silent``, or ``up`` for none) or a scheduled outage (None: no change), and
-        apply the resulting state to the connections. During a scheduled outage the link stays cut.
+        """Set the link's fault (``cut``, ``silent``, or ``up`` for none), and apply the link's new state to its
+        connections.
+
+        ``is_scheduled_out`` says whether a scheduled outage lasts from now on; None: as before. During a scheduled
+        outage the link's state is ``cut``, whatever the fault is.
         """
         before, self._fault = self.state, fault
         if is_scheduled_out is not None:
@@ -481,7 +527,7 @@ class Link:
         self._follow_schedule(0.0)
 
     def _follow_schedule(self, elapsed: float) -> None:
-        """Apply the link's schedule of outages at a moment: begin the outage that is due, or end the present one.
+        """Begin the scheduled outage of the link that is due now, or end the present one.
 
         ``elapsed`` is the time since the link got its outages, seconds.
         """
@@ -555,10 +601,10 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 def _length_of(seconds: float | None) -> str:
-    """Return the length of a fault as text for the link's history, such as ``for 2 s``. It is empty for a fault without
-    an end.
+    """Return the length of a fault (a cut or a silence of a link) as text for the link's history, such as ``for 2 s``.
+    The text is empty for None, a fault without an end.
 
-    Raises LinkError, before the fault begins, for a length that is no number of seconds.
+    Raises LinkError if ``seconds`` is no number, or is negative.
     """
     if seconds is None:
         return ""
@@ -568,9 +614,11 @@ def _length_of(seconds: float | None) -> str:
 
 
 def _receive_buffer(shape: LinkShape) -> int | None:
-    """Return the size of the TCP receive buffer for the sockets of a link, bytes; None for the system's default.
+    """Return the size of the TCP receive buffer for the sockets of a link, bytes; None (the system's default) for a
+    link without a rate.
 
-    The size is about the number of bytes that the link and its queues carry in a round trip.
+    The size is about the number of bytes that the link and its queues carry in a round trip, between
+    ``SMALLEST_BUFFER`` and ``LARGEST_BUFFER``.
     """
     if shape.rate is None:
         return None
@@ -630,10 +678,12 @@ parent may keep it open.
 
 
 async def serve(caller: Connection) -> None:
-    """Open and change links (proxies with rate and delay) at the requests of another process, which is connected to
-    ``caller``.
+    """Carry links (TCP proxies with rate and delay) at the requests of another process, which is connected to
+    ``caller``. A request opens a link, or calls a method of one link or of all links. Each request gets an answer: the
+    method's result, or a LinkError.
 
-    Return when the other process closes the connection. If the parent process has ended, this process ends at once.
+    Return when the other process closes the connection, or sends ``END``. If the parent process has ended, this process
+    ends at once.
     """
     links: dict[str, Link] = {}
     watch = asyncio.create_task(_follow_parent(os.getppid()))
@@ -671,8 +721,10 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process that carries the links (proxies with rate and delay) of a topology. It ends when its caller
-    closes the socket between them.
+    """Run the process that carries the links (TCP proxies with rate and delay) of a topology. The process ends when its
+    caller closes the socket between them, or when its parent has ended.
+
+    The first argument of the command line is the file descriptor of this socket.
     """
     with Connection(int(sys.argv[1])) as caller:
         asyncio.run(serve(caller))

@@ -12,7 +12,8 @@ from dumpfilter.base.options.values import format_rate, format_time
 class Outage:
     """A scheduled interval in which a link (network connection of two nodes) is down.
 
-    Times are seconds since the link was opened or its shape was set.
+    Times are seconds since the link got its schedule of outages. In the results of an experiment, they are seconds
+    since the first commit.
     """
 
     start: float
@@ -66,9 +67,7 @@ LinkState = Literal["up", "cut", "silent"]
 
 @dataclass(frozen=True)
 class Counters:
-    """The state of a link (a proxy between two nodes), and how many bytes in each direction and connections it has
-    passed since it was opened.
-    """
+    """The state of a link (a proxy between two nodes), and its numbers of bytes and connections since it was opened."""
 
     state: LinkState = "up"
     down: int = 0
