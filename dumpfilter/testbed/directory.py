@@ -31,10 +31,10 @@ from dumpfilter.base.files import DirectoryLock, replace
 from dumpfilter.testbed.errors import NotUp, TestbedError, TopologyBusy
 
 STATE = "state.json"
-"""The name of the file in a topology's directory that holds the topology's state."""
+"""The name of the file in a topology's directory that names the process which runs the topology."""
 LOCK = "lock"
 KEPT = ("logs", "report.json")
-"""The files that stay in the directory that the user named, after the topology has ended."""
+"""The files that stay in a directory that existed before the topology, after the topology has ended."""
 
 _TEMPORARY = "dumpfilter-topology-"
 """The prefix of temporary directories. The id and the start time of their process follow."""
@@ -67,14 +67,17 @@ def kept_directory() -> Path:
 
 @contextlib.contextmanager
 def taken(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> Iterator[Path]:
-    """Lock a directory for a new topology during the ``with`` block, and yield the directory. Remains of an earlier
-    topology are removed first. The directory's state file names this process, so that other commands find it.
+    """Lock a directory for a new topology during the ``with`` block, and yield the directory. The directory's state
+    file names this process, so that other commands find it.
 
-    With ``directory`` None the topology gets a temporary directory. At the end a directory that was made for the
-    topology is removed. In a directory that existed before, only the logs and the report stay. With ``keep`` all files
-    stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end
-    it, and a directory that did not exist before counts as made for the topology. Raises TopologyBusy, and TestbedError
-    for a directory with other files.
+    With ``directory`` None the topology gets a temporary directory. A named directory must be new or empty, or have the
+    state file of an ended topology. In the last case everything in it is removed first.
+
+    At the end a directory that was made for the topology is removed. In another one only the logs and the report stay.
+    With ``keep`` all files stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter
+    topology down`` may end it, and a directory that was new or had a state file counts as made for the topology.
+
+    Raises TopologyBusy if another topology runs in the directory, and TestbedError for a directory with other files.
     """
     clean_temporary()
     started = start_time(os.getpid())
@@ -121,8 +124,10 @@ def owner_of(directory: Path) -> Owner | None:
 
 
 def clean(directory: Path) -> bool:
-    """Remove the files that an ended topology has left in a directory. Return False for a directory without a topology.
+    """Remove everything in a directory but the lock file, if a topology has left its state file there. Even files that
+    the topology did not make are removed.
 
+    Return True if the files were removed. Return False, and remove nothing, for a directory without a state file.
     Raises TopologyBusy if the topology still runs.
     """
     if not (directory / STATE).exists():
@@ -133,7 +138,7 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Remove the temporary directories of topologies whose processes were killed and could not remove them."""
+    """Remove this user's temporary directories of topologies whose processes were killed and could not remove them."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError, ValueError, TopologyBusy):
             pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")
@@ -143,8 +148,8 @@ def clean_temporary() -> None:
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove the files that a topology has written into its directory. Files whose names are in ``keep``, such as the
-    lock, stay.
+    """Remove all files and directories in ``directory``, except those whose names are in ``keep``. By default the lock
+    file stays.
     """
     # Without the state file nobody would clean the rest, and without the lock another topology could begin.
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == LOCK, path.name == STATE)):
@@ -157,8 +162,8 @@ def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
-    its topology then still runs or was not cleaned.
+    """Remove a topology's directory with everything in it. Do nothing while the directory has a state file, since its
+    topology then still runs or was not cleaned. Do nothing if there is no such directory.
     """
     if directory.exists() and not (directory / STATE).exists():
         remove_files(directory, keep=())
@@ -187,7 +192,9 @@ SOCKET = "control.sock"
 
 _MOST_REQUEST = 1 << 20
 _POLL = 0.1
-"""The interval at which the server checks whether it was closed, seconds. After an error it accepts again so late."""
+"""The interval at which the server checks whether it was closed, seconds. It is also the wait after an error, before
+the server accepts the next connection.
+"""
 _LONGEST_END = 10
 """The time limit for the end of a topology that is still starting, seconds."""
 
@@ -202,7 +209,7 @@ class ControlFailed(TestbedError):
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
     """The server of a topology's control socket, through which other commands call methods such as ``status``. Each
-    request has its own thread.
+    request has its own thread. The constructor creates the socket, and starts to serve.
 
     ``bed`` is the running topology, a :class:`~dumpfilter.testbed.bed.Testbed`. It has the type Any, because its module
     imports this one.
@@ -277,10 +284,10 @@ class Control:
         self.directory = directory
 
     def down(self) -> None:
-        """End the topology that runs in the client's directory, and return when its process has ended. Remove the files
-        that a killed process has left.
+        """End the topology that runs in the client's directory, and return when its process has ended.
 
-        Raises NotUp if the directory has neither a topology that a command runs nor files of a killed process.
+        If the process was killed, now or before, the directory is removed with everything in it. Raises NotUp if the
+        directory has neither a topology that a command runs nor the state file of a killed process.
         """
         owner = owner_of(self.directory)
         if owner is not None and not owner.is_command:
@@ -292,8 +299,10 @@ class Control:
             remove_directory(self.directory)
 
     def _ends_in_order(self, pid: int) -> bool:
-        """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal. Return
-        False if it had ended before, or had to be killed.
+        """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal SIGTERM.
+
+        Return False if it had ended before, or had to be killed. A process is killed if its topology is still starting
+        after ``_LONGEST_END`` seconds.
         """
         is_starting = not (self.directory / SOCKET).exists()
         try:
@@ -310,8 +319,8 @@ class Control:
         return True
 
     def _without_socket(self) -> NotUp:
-        """Return the error for a directory without a control socket, through which commands call the methods of a
-        topology.
+        """Return the error for a directory whose control socket cannot be reached. Its text says whether a topology is
+        starting there, runs in a process without such a socket, or does not run.
         """
         owner = owner_of(self.directory)
         if owner is None:
@@ -330,8 +339,8 @@ class Control:
         result.
 
         ``verb`` is the name of the method, or of a property, and ``arguments`` are the method's arguments. A status is
-        returned as a dictionary. Raises NotUp if no topology runs in the directory, and ControlFailed for an error of
-        the topology.
+        returned as a dictionary. Raises NotUp if no topology runs in the directory or the topology ends meanwhile.
+        Raises ControlFailed, with the original text and exit code, if the method raises an error.
         """
         request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -49,7 +49,8 @@ def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout:
     running real replica (MySQL or MariaDB server), is compared with its reference.
 
     A reference reads everything, filters for itself, and must have the same data. ``references`` has the references of
-    real replicas, and ``timeout`` is in seconds. Raises LawBroken with all differences, and NotCaughtUp.
+    real replicas, and ``timeout`` is in seconds. Raises LawBroken with all differences. Raises NotCaughtUp for a
+    replica that cannot be compared in time, and StartFailed if a reference does not start.
     """
     deadline = time.monotonic() + timeout
     broken: list[str] = []
@@ -99,7 +100,7 @@ def distinct(filters: Filters) -> Filters:
 
 def slave_differences(node: Slave, feed: Feed) -> list[str]:
     """Compare what a slave of dumpfilter has applied from one source (``feed``) with its reference. Return the
-    differences as sentences.
+    differences as sentences. A slave that has applied nothing has none.
 
     The reference is the computed state of a slave that read the whole binlog up to the same position, and filtered for
     itself.
@@ -132,8 +133,8 @@ def reference(binlogs: BinlogSet, end: Place, filters: Filters) -> tuple[dict[st
     """Compute the state of a slave that has read the whole binlog up to the position ``end`` and filtered for itself.
 
     ``filters`` has a tuple of rules for each filter between the server that wrote ``binlogs`` and the slave. The
-    slave's own filter is the last. Return a dictionary with the counts and hashes of the row changes of each table, and
-    the GTID set as text.
+    slave's own filter is the last. Return a pair: a dictionary with the counts and hashes of the changes of each table
+    and database, and the GTID set as text.
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
@@ -167,10 +168,15 @@ class _Reference(NamedTuple):
     """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
 
     def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference has applied ``gtids``, the GTID set of a replica. The reference is a hidden server
-        that filters for itself, and with which the check compares the replica.
+        """Wait until the reference, a hidden server with which the check compares a replica, has applied what the
+        replica has.
 
-        Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
+        A MySQL reference waits for ``gtids``, the replica's GTID set. So does a MariaDB reference that reads the origin
+        directly. A MariaDB reference behind other hidden servers waits for everything that its origins wrote before the
+        call, because it never gets the GTIDs of dropped transactions.
+
+        ``deadline`` is a time of ``time.monotonic``, but the wait may take at least one second. Raises NotCaughtUp at
+        the deadline, and earlier if a replication thread has stopped. Raises NodeIsDown if a server does not run.
         """
         deadline = max(deadline, time.monotonic() + 1.0)
         # MySQL passes on an empty transaction for each one that its filter drops, and MariaDB passes on nothing.
@@ -207,9 +213,10 @@ class References:
         """Compare a real replica (MySQL or MariaDB server) with its reference, and return the differences as sentences.
 
         The reference is a server with the replica's own rules that reads the unfiltered source. Both are compared when
-        they have the same GTID set, or after ``timeout`` seconds. Raises StartFailed. Raises NotCaughtUp if a server
-        has not caught up in time, still applies transactions, or cannot be asked. It is also raised for a replica to
-        which no reference can be made.
+        they have the same GTID set, or after ``timeout`` seconds.
+
+        Raises StartFailed if the reference does not start. Raises NotCaughtUp if a server has not caught up in time,
+        still applies transactions, or cannot be asked, and for a replica to which no reference can be made.
         """
         try:
             return self._check(node.server, self._reference(node), time.monotonic() + timeout)

@@ -59,7 +59,9 @@ class Ground:
     keeper: Keeper
     _: KW_ONLY
     holds_files: bool
-    """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
+    """Whether recordings and workloads (nodes that are binlog files) write their first transaction only at
+    :meth:`dumpfilter.testbed.bed.Testbed.release`.
+    """
     start_timeout: float
     """The time limit for the start of one node, seconds."""
     wait_timeout: float
@@ -101,7 +103,11 @@ class Ground:
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
     def start(self, program: Program) -> Child:
-        """Start a program as a process that ends with the topology. Raises StartFailed."""
+        """Start a program as a process that ends with the topology, and return the process. Raises StartFailed if the
+        program cannot be executed.
+
+        After :meth:`end_all` the new process is killed at once.
+        """
         # Nobody else would end a process whose start was interrupted.
         with uninterrupted():
             child = self.keeper.start(program)
@@ -111,7 +117,11 @@ class Ground:
         return child
 
     def end_all(self) -> None:
-        """Kill all processes of the topology. Processes that are started later are killed at once."""
+        """Kill all processes of the topology, and wait for their end. Processes that are started later are killed at
+        once.
+
+        The keeper (the process that starts all others) is killed, too, if it is still starting.
+        """
         self._is_ending.set()
         self.keeper.end_if_importing()
         for child in tuple(self._children):
@@ -121,7 +131,8 @@ class Ground:
 # -- links
 
 _MOST_PASSED = 5
-"""The counts of a link's bytes from which its present rate follows. They span two seconds."""
+"""The number of samples of a link's byte counter from which the link's present rate is computed. They span two seconds.
+"""
 
 
 class _Changes(TypedDict, total=False):
@@ -133,8 +144,8 @@ class _Changes(TypedDict, total=False):
 
 
 class TestbedLink(OpenLink):
-    """A link of a running topology: the network connections between two nodes, with a limited rate, a delay, and faults
-    that tests can cause.
+    """A link of a running topology: the network connections between two nodes, with a limited rate and a delay. Tests
+    can change the link, cut it, or let it pass no bytes.
     """
 
     __test__ = False
@@ -146,26 +157,32 @@ class TestbedLink(OpenLink):
         self.shape = link.shape
         """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`."""
         self.passed: deque[tuple[float, int]] = deque(maxlen=_MOST_PASSED)
-        """The latest times at which the bytes towards the target were counted, and these bytes."""
+        """The latest samples of the bytes that reached the target. A sample has its time (``time.monotonic``), and the
+        bytes since the link was opened.
+        """
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
         self._outages: tuple[Outage, ...] = ()
-        """The scheduled outages, which are empty before :meth:`begin_outages`."""
+        """The scheduled outages that the open link has now. Empty before :meth:`begin_outages`."""
         self.port = 0
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
     @property
     def throughput(self) -> float:
-        """The rate of bytes towards the target in the last seconds, bytes per second."""
+        """The rate of bytes towards the target in the last seconds, bytes per second. It is 0 until there are two
+        samples.
+        """
         if len(self.passed) < 2:
             return 0.0
         (first, before), (last, after) = self.passed[0], self.passed[-1]
         return (after - before) / (last - first) if last > first else 0.0
 
     def open(self, host: str, port: int) -> None:
-        """Open the link's proxy, which delays bytes and can cause faults. The proxy connects its clients to the source,
-        at ``host`` and ``port``.
+        """Open the link's proxy, through which the target (the reading node) reads the source. The proxy connects to
+        the source at ``host`` and ``port``. Call this once.
+
+        The proxy's port is stored in ``port``. Raises LinkError if the process of the links has ended.
         """
         # The times of outages count from begin_outages, since a slow start must not use them up.
         self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
@@ -181,7 +198,8 @@ class TestbedLink(OpenLink):
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
 
-        ``timeout`` is in seconds; None for the default limit. Raises NotCaughtUp, and OptionError for another state.
+        ``timeout`` is in seconds; None: the default limit of the topology's waits. Raises NotCaughtUp after this time,
+        and OptionError for another state.
         """
         if state not in get_args(LinkState):
             raise OptionError(
@@ -200,7 +218,7 @@ class TestbedLink(OpenLink):
     def set(self, **changes: Unpack[_Changes]) -> None:
         """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
 
-        The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
+        The rate None means no limit. Omitted properties stay unchanged. Raises OptionError for an invalid value.
         """
         changed = notations.link(**changes)
         self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
@@ -213,7 +231,9 @@ class TestbedLink(OpenLink):
         self._set(self.shape)
 
     def restore(self) -> None:
-        """End all faults of the link, and give it the rate and delay that the topology defines."""
+        """Give the link the rate, delay and jitter that the topology defines. A cut, a silence, a present outage, and
+        the additional delay of :meth:`hold` end. Later scheduled outages still take place.
+        """
         self._held = 0.0
         self._set(self._link.shape)
         self.heal()
@@ -223,8 +243,9 @@ class TestbedLink(OpenLink):
         self.shape = shape
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
-        """Return the link's state (such as ``cut``), rate, delay and number of bytes. ``counters`` are its byte
-        counters, if the caller has read them already. None: read them.
+        """Return the link's status: its state (such as ``cut``), rate, delay, jitter, bytes and connections.
+
+        ``counters`` are the link's counters, if the caller has read them already; None: they are read.
         """
         found = self.counters if counters is None else counters
         return LinkStatus(
@@ -281,8 +302,8 @@ class Feed(NamedTuple):
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The chain of replication steps from the node that wrote the binlog to a node that reads it. Each item is one
-        source of one node, and the last item is this object.
+        """The feeds through which a binlog comes from the node that wrote it to the node of this feed, in this order.
+        The last item is this object.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 
@@ -307,7 +328,9 @@ class TestbedNode(abc.ABC):
 
     __test__ = False
     writes_binlog = False
-    """Whether the node's readers get positions in the node's own binlog."""
+    """Whether the node's readers get positions in the node's own binlog. False for masters and slaves of dumpfilter,
+    which pass on the positions of the binlog that they read.
+    """
     applies = False
     """Whether the node has SQL threads, which apply what the node has received."""
     process: Child | None = None
@@ -337,8 +360,10 @@ class TestbedNode(abc.ABC):
     # -- life
 
     def start(self) -> None:
-        """Start the node, and wait until it is ready. After :meth:`kill` or :meth:`stop` it gets the same ports again.
-        Raises StartFailed.
+        """Start the node, and wait until it is ready. A node that runs is left alone. After :meth:`kill` or
+        :meth:`stop` the node gets the same ports again.
+
+        Raises StartFailed, or another TestbedError, for a node that does not start. Its process is killed then.
         """
         with self._lock:
             if self.is_running:
@@ -360,23 +385,28 @@ class TestbedNode(abc.ABC):
 
     def stop(self) -> None:
         """Stop the node's process with its regular shutdown. A node without a process (recorded or generated binlog
-        files) stops writing its files.
+        files) stops writing its files. A node that does not run is left alone.
+
+        Raises NotRunnable for a server that the topology has not started.
         """
         self._end_if_running(in_order=True)
 
     def kill(self) -> None:
         """Kill the node's process with SIGKILL, and wait for its end. A node without a process (recorded or generated
-        binlog files) stops writing its files.
+        binlog files) stops writing its files. A node that does not run is left alone.
+
+        Raises NotRunnable for a server that the topology has not started.
         """
         self._end_if_running(in_order=False)
 
     def restart(self) -> None:
-        """Stop the node and start it again."""
+        """Stop the node with its regular shutdown, and start it again. Raises StartFailed if it does not start."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Kill the node's process at the end of the topology. The node is not started again."""
+        """Kill the node's process, if it has one, at the end of the topology. The node must not be started afterwards.
+        """
         # Whoever starts the node at this moment must not leave a process behind.
         with self._lock:
             self._state = "stopped"
@@ -399,7 +429,13 @@ class TestbedNode(abc.ABC):
     def _spawn(
         self, arguments: Sequence[str], environment: Mapping[str, str] = {}, *, is_executed: bool = False
     ) -> Child:
-        """Start the node's process, and return it. The arguments are those of :class:`.keeper.Program`."""
+        """Let the keeper (the process that starts all processes of a topology) start the node's process. Store the
+        process in :attr:`process`, and return it.
+
+        ``arguments`` are those of a ``dumpfilter`` command. With ``is_executed`` they are instead the whole command
+        line of another program, such as ``mysqld``. ``environment`` has variables that the process gets in addition.
+        Its output is appended to the node's log file. Raises StartFailed if the program cannot be executed.
+        """
         self.process = self._ground.start(
             Program(self.name, arguments, self.log, environment, is_executed=is_executed)
         )
@@ -421,7 +457,7 @@ class TestbedNode(abc.ABC):
 
     @property
     def pid(self) -> int | None:
-        """The id of the node's process; None for a node without a process."""
+        """The id of the node's process; None for a node without a process, and after the process has ended."""
         return self.process.pid if self.process is not None and self.process.poll() is None else None
 
     # -- SQL
@@ -429,7 +465,10 @@ class TestbedNode(abc.ABC):
     @property
     def server(self) -> SqlServer:
         """A client for SQL statements to the node: to the MySQL or MariaDB server, or to the SQL console of a
-        dumpfilter process. Raises SqlFailed for a node that is only files.
+        dumpfilter process.
+
+        Raises SqlFailed for a node that is only files, and NodeIsDown for a process of dumpfilter that was never
+        started.
         """
         raise SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
 
@@ -457,13 +496,14 @@ class TestbedNode(abc.ABC):
 
     @property
     def url(self) -> str:
-        """The address for SQL clients, ``mysql://USER:PASSWORD@127.0.0.1:PORT/``."""
+        """The address for SQL clients, ``mysql://USER[:PASSWORD]@HOST:PORT/``."""
         return self.server.url
 
     def connect(self, **options: Any) -> pymysql.Connection[Any]:
-        """Return a new PyMySQL connection, with autocommit. ``options`` has arguments of ``pymysql.connect``.
+        """Return a new PyMySQL connection to the node, with autocommit. ``options`` has arguments of
+        ``pymysql.connect``.
 
-        Raises NodeIsDown.
+        Raises NodeIsDown if the node does not run or cannot be reached.
         """
         self._check_running()
         return self.server.connect(**{"connect_timeout": _SQL_TIMEOUT, "read_timeout": None, **options})
@@ -472,7 +512,8 @@ class TestbedNode(abc.ABC):
         """Run the statement ``sql`` on a new connection, and return its rows as tuples.
 
         ``args`` are parameters for placeholders in the statement, as for PyMySQL's ``Cursor.execute``. ``database`` is
-        the connection's default database, by which filters such as do-db decide. Raises NodeIsDown and SqlFailed.
+        the connection's default database, by which filters such as do-db decide. Raises NodeIsDown if the node does not
+        run or cannot be reached, and SqlFailed if it refuses the statement.
         """
         self._check_running()
         return self.server.sql(sql, arguments=args, database=database)
@@ -555,19 +596,21 @@ class TestbedNode(abc.ABC):
         return _most(self.channels())
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
-        """Wait until the node has applied everything that its origins wrote before the call.
+        """Wait until the node has applied (as a master: received) everything that its origins wrote before the call.
 
-        The origins are the nodes that wrote its data. ``timeout`` is in seconds; None for the default limit. Raises
-        NotCaughtUp, and NodeIsDown for a node that does not run.
+        The origins are the nodes that wrote its data. ``timeout`` is in seconds; None: the default limit of the
+        topology's waits. Raises NotCaughtUp after this time, and earlier if a replication thread has stopped with an
+        error. Raises NodeIsDown for a node that does not run.
         """
         self.catch_up(self._ground.deadline(timeout))
 
     def catch_up(self, deadline: float) -> None:
-        """Wait until the node has applied everything that its origins (the nodes that wrote its data) wrote before the
-        call.
+        """Wait until the node has applied (as a master: received) everything that its origins wrote before the call.
+        The origins are the nodes that wrote its data.
 
-        ``deadline`` is a time of ``time.monotonic``. If an origin is itself a replica, the method first waits for the
-        origin. Raises NotCaughtUp, and NodeIsDown for a node that does not run.
+        If an origin is itself a running replica, the method first waits for the origin. Raises NotCaughtUp at
+        ``deadline``, a time of ``time.monotonic``, and earlier if a replication thread has stopped with an error.
+        Raises NodeIsDown for a node that does not run.
         """
         self._check_running()
         goals = []
@@ -579,8 +622,10 @@ class TestbedNode(abc.ABC):
             self.wait_for(goal, deadline)
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        """Wait until the node has applied a binlog up to the end that ``goal`` records. Raises NotCaughtUp at
-        ``deadline``, a time of ``time.monotonic``.
+        """Wait until the node has applied (as a master: received) a binlog up to the end that ``goal`` records.
+
+        Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``, and earlier if a replication thread has
+        stopped with an error. Raises NodeIsDown for a node that does not run.
         """
         raise NotImplementedError
 
@@ -588,8 +633,10 @@ class TestbedNode(abc.ABC):
 
     @property
     def watched(self) -> WatchedSet:
-        """The binlog files that the node writes. Raises NodeIsDown if this machine has none of the node's files
-        (yet).
+        """The binlog files that the node writes. For a server outside the topology they are the copy that a master of
+        dumpfilter receives.
+
+        Raises NodeIsDown if there are no such files on this machine (yet).
         """
         if self._watched is None:
             raise NodeIsDown(
@@ -599,12 +646,14 @@ class TestbedNode(abc.ABC):
 
     def goal(self) -> Goal:
         """Return the present end of the node's binlog as a goal, a position that the node's replicas shall reach. Only
-        nodes that write a binlog have this method.
+        nodes that write a binlog have this method. Raises NodeIsDown if the node has never run.
         """
         raise NotImplementedError
 
     def all_gtids(self) -> str:
-        """Return the GTIDs of all transactions in the node's binlog files at this moment."""
+        """Return, as text, the GTIDs of all transactions in the node's binlog files at this moment. Empty without
+        files.
+        """
         opened = self.watched.opened()
         return "" if opened is None else inspect_set(opened, verify=False).gtids
 
@@ -653,7 +702,7 @@ class TestbedNode(abc.ABC):
         """Stop the node's SQL threads, so that it receives transactions but does not apply them until :meth:`resume`.
 
         A restart of the node does not end the pause. Raises TestbedError for a node that has no SQL threads, such as a
-        master, and NodeIsDown.
+        master, and NodeIsDown for a node that does not run.
         """
         self._check_applies()
         self._check_running()
@@ -664,7 +713,7 @@ class TestbedNode(abc.ABC):
     def resume(self) -> None:
         """End a :meth:`pause`: start the node's SQL threads again, which apply the transactions received meanwhile.
 
-        If the node does not run, the threads start with it.
+        If the node does not run, the threads start with it. Raises TestbedError for a node that has no SQL threads.
         """
         self._check_applies()
         if self.is_running:

@@ -118,8 +118,10 @@ class OwnNode(TestbedNode):
         raise NotImplementedError
 
     def _begin(self) -> None:
-        """Start the node's process, a ``dumpfilter master`` or ``dumpfilter slave``. If another process took a chosen
-        port first, try other ports.
+        """Start the node's process, a ``dumpfilter master`` or ``dumpfilter slave``, and wait until all its ports
+        answer. The first start chooses free ports. If another process takes one of them first, other ports are tried.
+
+        Raises StartFailed, with the end of the log, for a process that ends or is not ready in time.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         ground, is_new = self._ground, not self._ports
@@ -178,8 +180,8 @@ class OwnNode(TestbedNode):
         return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return the position up to which a slave has applied, or a master has received, the binlog of one source. It
-        is a position in the files of the server that wrote this binlog.
+        """Return the position up to which a slave has applied, or a master has received, the binlog of one source. The
+        position is one in the files of the server that wrote this binlog.
 
         ``feed`` is the source, with the channel that reads it.
         """
@@ -373,7 +375,7 @@ _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated use
 """The users under which SHOW PROCESSLIST lists the server's own threads, and replicas that are just logging in."""
 
 _LAST_LOOK = 5.0
-"""The time limit for reading the positions of a server that is about to end, seconds."""
+"""The time limit for reading the positions of a replica's channels before its server ends, seconds."""
 
 
 class SqlNode(TestbedNode):
@@ -412,7 +414,12 @@ class SqlNode(TestbedNode):
 
 
 class StartedServer(SqlNode):
-    """A node that is a MySQL or MariaDB server started for the topology. With sources it is a real replica."""
+    """A node that is a MySQL or MariaDB server which the topology starts. If it reads other nodes (``feeds``), it is a
+    real replica with one replication channel for each of them.
+
+    The constructor raises ServerMissing if this machine has no such server. It raises NotRunnable for a replica of a
+    generated workload without ``init`` statements, since the replica would lack the workload's tables.
+    """
 
     applies = True
 
@@ -491,8 +498,10 @@ class StartedServer(SqlNode):
             super()._end_if_running(in_order=in_order)
 
     def _note_channels(self) -> None:
-        """Store the positions of the replication channels before the server ends, for statuses after its end. They
-        cannot be read from the server's files afterwards.
+        """Read the positions of the replication channels before the server ends, and store them for statuses after its
+        end. They cannot be read from the server's files afterwards.
+
+        If the server does not answer within :data:`_LAST_LOOK` seconds, earlier positions stay.
         """
 
         def look() -> None:
@@ -505,10 +514,11 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the state of each replication channel of the server.
+        """Return the state of each replication channel of the server. A channel is left out while its origin (the
+        server that wrote the binlog) has no binlog files on this machine.
 
-        If the server does not answer, the channels have their last known positions. Each lag is then the distance from
-        such a position to the present end of the binlog in which the channel's events were first written.
+        If the server does not run or does not answer, the channels have their last known positions, and their threads
+        are ``No``. A lag is always the distance from the applied position to the present end of the origin's binlog.
         """
         # The result of an earlier call must not replace that of a later one as the last known positions.
         with self._looking:
@@ -528,11 +538,11 @@ class StartedServer(SqlNode):
             return tuple(found.values())
 
     def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
-        """Return the state ``channel`` of a replication channel, completed by the lag and the applied position in the
-        binlog of the origin (the node that wrote it).
+        """Return the state ``channel`` of a replication channel, completed by its lag and its applied position in the
+        binlog of the origin (the node that wrote the binlog).
 
-        ``feed`` is the source that the channel reads. The position that the replica itself reports may lie before
-        transactions that have been applied.
+        ``feed`` is the source that the channel reads. The position is found by the applied GTIDs, because the position
+        that the replica reports may lie before transactions that it has applied.
         """
         watched, last = feed.origin.watched, self._last[feed.channel]
         found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))
@@ -563,7 +573,9 @@ class StartedServer(SqlNode):
 
     def hold_behind(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
-        replication (``SOURCE_DELAY``). 0 ends the delay.
+        replication (``SOURCE_DELAY``, whole seconds). 0 ends the delay.
+
+        Raises NodeIsDown for a server that does not run.
         """
         self._check_running()
         delayed = partial(self.server.dialect.delayed, seconds=round(seconds), applies=not self._is_paused)
@@ -598,8 +610,8 @@ class StartedServer(SqlNode):
 
 
 class RunningServerNode(SqlNode):
-    """A node that is a server which runs already, outside the topology. Its binlog is read, and nothing is changed in
-    it.
+    """A node that is a server outside the topology, which runs already. Its binlog is read, and nothing is changed in
+    it. Stopping or killing the node raises NotRunnable.
     """
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
@@ -652,8 +664,8 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
     is due.
 
     With ``rate`` the set grows by that many bits per second. Otherwise a recording is replayed at ``speed`` times its
-    original pace, given by the commit times in MySQL's GTID events. Other binlogs have only the seconds in the events'
-    headers. The transactions of one second are then spread evenly over the second.
+    original pace (``inf``: all at once). The pace is given by the commit times in MySQL's GTID events. Other binlogs
+    have only the seconds in the events' headers. The transactions of one second are then spread evenly over the second.
     """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
@@ -679,17 +691,23 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
 
 
 class Replay:
-    """A thread that writes a binlog set into a directory, each transaction when it is due.
+    """A thread that copies a binlog set into a directory as a server would write it: each transaction when it is due.
 
-    The set consists of the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and
-    restart the clock by which transactions are due.
+    Parameters:
+        tables: a timetable for each file of the set, in order. It has the file's path, and for each transaction the time
+            after :meth:`start` at which the transaction is due. Without timetables there is nothing to write.
+        directory: the directory for the copies, which keep the files' names. It is created if it is missing.
+        index: the name of the index file in ``directory``.
+
+    :meth:`pause` stops the clock by which transactions are due, and :meth:`resume` restarts it. An error of the thread,
+    such as a full disk, ends the replay. :meth:`start` and :meth:`wait_done` raise this error.
     """
 
     def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
         self.index = directory / index
         self.error: Exception | None = None
         self.is_done = not tables
-        """Whether everything has been written."""
+        """Whether all transactions have been written."""
         self._tables = tables
         self._directory = directory
         self._ready, self._ended = threading.Event(), threading.Event()
@@ -703,11 +721,11 @@ class Replay:
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
     def start(self, *, is_paused: bool = False) -> None:
-        """Start the thread that replays a binlog set: it writes the set's files, each transaction when it is due. The
-        first file and the index exist when the method returns.
+        """Start the thread, which copies the binlog set: it writes each transaction when it is due. The first file and
+        the index exist when the method returns.
 
-        With ``is_paused`` the first transaction is written only after :meth:`resume`. Raises the error that ended the
-        replay.
+        With ``is_paused`` the clock stands, and the first transaction is written only after :meth:`resume`. Raises the
+        error that has ended the thread, if it could not write the first file.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
@@ -718,10 +736,10 @@ class Replay:
             raise self.error
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until all transactions of the replayed binlog set are written, and return True. Return False if that
-        takes longer than ``timeout`` seconds, and if the replay was closed before.
+        """Wait until all transactions of the binlog set are written, and return True. Return False if that takes longer
+        than ``timeout`` seconds, or if :meth:`close` ended the replay before.
 
-        Raises the error that ended the replay.
+        Raises the error that has ended the thread, such as an OSError for a full disk.
         """
         self._ended.wait(timeout)
         if self.error is not None:
@@ -729,18 +747,16 @@ class Replay:
         return self.is_done
 
     def pause(self) -> None:
-        """Pause the replay of a binlog set: write no further transaction until :meth:`resume`. The call does not wait
-        for a transaction that is being written.
-
-        The times of the later transactions move by the length of the pause.
+        """Stop the clock by which transactions are due, so that no further transaction is written until :meth:`resume`.
+        The call does not wait for a transaction that is being written.
         """
         with self._changed:
             if self._paused_at is None:
                 self._paused_at = time.monotonic()
 
     def resume(self) -> None:
-        """End a :meth:`pause` of the replay of a binlog set, so that further transactions are written. Without a pause
-        nothing changes.
+        """End a :meth:`pause`: the clock by which transactions are due runs again. All later transactions are late by
+        the length of the pause. Without a pause nothing changes.
         """
         with self._changed:
             if self._paused_at is not None:
@@ -749,7 +765,9 @@ class Replay:
                 self._changed.notify()
 
     def close(self) -> None:
-        """End the thread that writes the binlog set. Transactions that it has not written yet are never written."""
+        """End the thread that writes the binlog set, and wait for its end. Transactions that it has not written yet are
+        never written.
+        """
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -837,8 +855,8 @@ class Files(TestbedNode):
         self._replay = Replay([], self.directory, "")
 
     def release(self) -> None:
-        """Write further transactions into the node's binlog files, after a pause or after a start with ``hold`` (see
-        :func:`dumpfilter.testbed.starting.up`).
+        """Write the node's binlog files further, after a pause or after a start with ``hold`` (see
+        :func:`dumpfilter.testbed.starting.up`). Without a pause nothing changes.
         """
         self._replay.resume()
 
@@ -878,7 +896,9 @@ class Files(TestbedNode):
 
     def wait_done(self, timeout: float) -> bool:
         """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
-        Return False if that takes longer than ``timeout`` seconds.
+        Return False if that takes longer than ``timeout`` seconds, or if the node was closed before.
+
+        Raises the error that has ended the writing, such as an OSError for a full disk.
         """
         return self._replay.wait_done(timeout)
 
@@ -895,10 +915,11 @@ class Files(TestbedNode):
 
 
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:
-    """Write a generated binlog set (a workload) into ``directory``, and return its description.
+    """Write a generated binlog set (a workload) into ``directory``, and return its description, which has the paths of
+    the files and of the index.
 
-    ``model`` has the size, the server family, the seed and the rate. The commit times are approximately those at which
-    a replay would write the transactions, so that a simulation of the files has the same times.
+    ``model`` has the size, the server family, the seed and the rate. With a rate, the commit times are approximately
+    those at which a replay would write the transactions, so that a simulation of the files has the same times.
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
     return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)

@@ -88,7 +88,8 @@ class Program(NamedTuple):
 def command_in(root: str, program: str) -> list[str]:
     """Return the command line that runs a program of another system with that system's loader and libraries.
 
-    ``root`` is the root directory of the other system; empty for a program of this machine. Raises ServerMissing.
+    ``root`` is the root directory of the other system; empty for a program of this machine. Raises ServerMissing if
+    ``root`` has no loader.
     """
     if not root:
         return [program]
@@ -100,11 +101,11 @@ def command_in(root: str, program: str) -> list[str]:
 
 
 def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
-    """Return the server program of a family.
+    """Return the server program of a family, MySQL or MariaDB.
 
     The program is ``named``, or the value of the family's environment variable, or a program on the PATH. With ``root``
     the program is ``usr/sbin/mysqld`` (or ``mariadbd``) of another system, such as one that debootstrap has made.
-    Raises ServerMissing.
+    Raises ServerMissing if there is no such program, or if it is too old or of the other family.
     """
     words = DIALECTS[family]
     named = str(Path(root, "usr/sbin", words.program)) if root else named or os.environ.get(words.variable)
@@ -153,7 +154,8 @@ def _which(program: str, *before: str) -> str | None:
 
 @functools.cache
 def _version(family: Family, *command: str) -> str | None:
-    """Return the version text that a server program reports. None if the program is not a server of this family.
+    """Return the version text that a server program reports. None if the program is not a server of this family. Raises
+    ServerMissing if the program cannot be run.
 
     ``command`` has the first arguments of the program's command line.
     """
@@ -329,7 +331,8 @@ def start_process(
     log: Path,
     deadline: float,
 ) -> None:
-    """Start a process, and wait until it is ready. Start it again if another process took its port first.
+    """Start a process, and wait until it is ready. If it ends because another process took its port first, start it
+    again, up to ``_MOST_STARTS`` times in all. Raises the error that ``failure`` returns.
 
     Parameters:
         launch: starts the process. Its argument is the number of earlier attempts.
@@ -446,7 +449,9 @@ class Server(SqlServer):
         return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
     def prepare(self) -> None:
-        """Create the data directory and the passwords, if the server has no data directory. Raises StartFailed."""
+        """Create the data directory and the passwords of a new server, or read the passwords of an existing one. Raises
+        StartFailed if the data directory cannot be created.
+        """
         is_new = not self.data.exists()
         if is_new:
             (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
@@ -477,10 +482,12 @@ class Server(SqlServer):
         ]
 
     def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
-        """Start the server and wait until it answers. On a new server the ``init`` statements then run.
+        """Start the server and wait until it answers. On a new server the ``init`` statements then run. A server that
+        runs is left alone.
 
-        Without ``replicates`` the replication threads stay stopped until they are started. Raises StartFailed, with
-        the end of the error log, for a server that ends or does not answer in ``timeout`` seconds.
+        Without ``replicates`` the replication threads stay stopped until they are started. Raises StartFailed, with the
+        end of the error log, for a server that ends or does not answer in ``timeout`` seconds. Raises StartFailed for a
+        statement of ``init`` that fails, too.
         """
         if self.is_running:
             return
@@ -555,7 +562,9 @@ class Server(SqlServer):
         return self.process.pid if self.process is not None and self.is_running else None
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
-        """Stop the server by a regular shutdown, and wait for its end. A server that does not end in time is killed."""
+        """Stop the server by a regular shutdown, and wait for its end. A server that does not end in ``timeout``
+        seconds is killed. A new server whose ``init`` statements have not all run is killed at once.
+        """
         if self._first_statements.exists():
             # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
             self.kill()
@@ -575,11 +584,14 @@ class Server(SqlServer):
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
     def set_source(self, source: SourceAddress, channel: str = "", *, place: Place | None = None) -> None:
-        """Set the source of a replication channel, and the channel's filter rules. The channel's threads then stand
-        still until they are started. The name of the default channel is empty.
+        """Set the source from which a replication channel reads, and the channel's filter rules. The caller starts the
+        channel's threads afterwards. A channel that exists already is stopped first.
 
-        Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
-        transactions that the server has applied. Raises TestbedError.
+        ``channel`` is the channel's name, empty for the default channel. Replication begins at the position ``place``
+        of the source's binlog. With None it begins by GTID, after the transactions that the server has applied.
+
+        The rules are those of the channel in :attr:`rules`. They are set here for a named channel of MySQL only, since
+        the command line sets all others. Raises TestbedError if the server does not run or refuses a statement.
         """
         if any(state.channel == channel for state in channel_states(self)):
             self.control("STOP", [channel])

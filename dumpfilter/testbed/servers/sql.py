@@ -238,7 +238,7 @@ class SqlServer:
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
         """Open a PyMySQL connection to the server, and return it. ``more`` has further arguments of
-        ``pymysql.connect``. Raises NodeIsDown.
+        ``pymysql.connect``. Raises NodeIsDown if the server cannot be reached or refuses the login.
         """
         arguments: dict[str, Any] = {
             "host": self.host,
@@ -257,20 +257,20 @@ class SqlServer:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
-        SqlFailed.
+        r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and SqlFailed.
 
-        Bytes that are not UTF-8 are shown as ``\xe9``. MariaDB's status quotes a failed statement as its client
-        sent it.
+        Bytes that are not UTF-8 are shown as ``\xe9``. They occur in MariaDB's replica status, which quotes a failed
+        statement in the character set of the client that sent it.
         """
         found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
         return [{key: _text(value) for key, value in row.items()} for row in found]
 
     def sql(self, *statements: str, arguments: Any = None, **more: Any) -> list[Any]:
-        """Run statements on a new connection, and return the rows of the last one as tuples.
+        """Run statements on a new connection, one after another, and return the rows of the last one as tuples.
 
-        ``arguments`` are the parameters for PyMySQL's ``Cursor.execute``. ``more`` has further arguments of
-        ``pymysql.connect``, such as ``database``. Raises NodeIsDown and SqlFailed.
+        ``arguments`` are parameters for the placeholders of each statement, as for PyMySQL's ``Cursor.execute``.
+        ``more`` has further arguments of ``pymysql.connect``, such as ``database``. Raises NodeIsDown if the server
+        cannot be reached, and SqlFailed at the first statement that it refuses.
         """
         rows: list[Any] = []
         with contextlib.closing(self.connect(**more)) as connection:
@@ -286,13 +286,18 @@ class SqlServer:
         return rows
 
     def value(self, expression: str) -> str:
-        """Return the value that the server computes for an SQL expression, as text; an empty text for NULL."""
+        """Return the value that the server computes for an SQL expression, as text without line breaks; an empty text
+        for NULL. Raises NodeIsDown and SqlFailed.
+        """
         ((found,),) = self.sql(f"SELECT {expression}")
         return "" if found is None else str(found).replace("\n", "")
 
     def control(self, verb: str, channels: Iterable[str] = ("",), thread: str = "") -> None:
-        """Start or stop (``verb`` is START or STOP) the threads of replication channels, or only the thread that
-        ``thread`` names (``IO_THREAD`` or ``SQL_THREAD``). The name of the default channel is empty.
+        """Start, stop or reset replication channels. ``verb`` is START, STOP or RESET. ``channels`` has the channels'
+        names, empty for the default channel.
+
+        ``thread`` restricts the call to the ``IO_THREAD`` or ``SQL_THREAD``; with an empty text it is for both threads.
+        Raises NodeIsDown and SqlFailed.
         """
         self.sql(*(self.dialect.controlled(verb, channel, thread) for channel in channels))
 
@@ -306,16 +311,18 @@ class SqlServer:
         return Place(str(rows[0][0]), int(rows[0][1]))
 
     def binlog_gtids(self) -> str:
-        """Return the GTID set of all transactions in the server's binlog."""
+        """Return the GTID set of all transactions in the server's binlog, as text."""
         return self.value(self.dialect.binlog_gtids)
 
     def applied_gtids(self) -> str:
-        """Return the GTID set that the server has applied as a replica."""
+        """Return the GTID set that the server has applied as a replica, as text."""
         return self.value(self.dialect.applied_gtids)
 
 
 class RunningServer(SqlServer):
-    """A client for SQL statements to a server that was running before. The testbed neither starts nor stops it."""
+    """A client for SQL statements to a server that was running before. The testbed neither starts nor stops it. The
+    constructor asks the server for its family, and raises NodeIsDown if the server cannot be reached.
+    """
 
     wants_tls = True
 
@@ -375,11 +382,13 @@ def _text(value: Any) -> Any:
 def wait_for_gtids(
     server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
 ) -> None:
-    """Wait until the replica ``server`` has applied the GTID set ``gtids``.
+    """Wait until the replica ``server`` has applied the GTID set ``gtids``. For an empty set return at once.
 
     ``held`` returns why the replica's threads are paused on purpose, or an empty text. The threads of a paused replica
-    may start again, so that the wait continues to its limit. Raises NotCaughtUp after ``timeout`` seconds, or when a
-    thread of the replica has stopped.
+    may start again, so that the wait continues to its limit.
+
+    Raises NotCaughtUp after ``timeout`` seconds. It is raised earlier for a server without channels, and if a thread of
+    the replica has stopped without a pause. Raises NodeIsDown if the server cannot be reached.
     """
     deadline = time.monotonic() + timeout
     stopped_before = False
@@ -472,7 +481,7 @@ def read_data(server: SqlServer) -> dict[str, str]:
 
 
 def equal_gtids(one: str, other: str) -> bool:
-    """Tell whether two texts denote the same GTID set."""
+    """Tell whether two texts denote the same GTID set. Texts that are no GTID sets must be equal."""
     try:
         return parse_gtid_set(one) == parse_gtid_set(other)
     except GtidError:
