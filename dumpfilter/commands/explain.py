@@ -32,7 +32,9 @@ class ExplainSettings(Settings):
     """The version of MariaDB for --statement: from 11.5 on accents in table names count."""
 
     def check(self, binlogs: list[str]) -> None:
-        """Check that the options fit together and with ``binlogs``, the named files. Raises OptionError."""
+        """Check that the options fit together and with ``binlogs``, the named files. Raises OptionError if they do not,
+        for example if a binlog set and ``--statement`` are given, or neither.
+        """
         if bool(binlogs) == bool(self.statement.strip()):
             raise OptionError("name a binlog set or a statement (--statement), one of the two")
         if self.statement and self.events:

@@ -28,8 +28,9 @@ def lint_command(
 ) -> None:
     """Warn of filter rules that do not do what they seem to do with a binlog set.
 
-    Each warning has a code, the rule, the cure, and an event of the set that
-    shows the fault. docs/lint.md lists the codes. The exit code is 4 when there
+    Each warning has a code and the cure. It also has the rules that are at
+    fault, unless a rule is missing, and events of the set that show the fault,
+    if there are any. docs/lint.md lists the codes. The exit code is 4 when there
     is a warning, and 0 when there are only notes or nothing.
 
     Examples:

@@ -96,7 +96,9 @@ class SlaveSetOptions(Settings):
     """A slave and its filter, for example to try out a filter. Can be combined with --slaves. Repeatable."""
 
     def definitions(self) -> list[SlaveDefinition]:
-        """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
+        """Return the slaves that ``--slaves`` and ``--slave`` describe, with their names and filters. Raises
+        OptionError for a wrong file or option, and for two slaves of one name.
+        """
         from dumpfilter.topology.slaves_file import slaves_of
 
         return slaves_of(self.slaves or [], self.slave or [])
@@ -104,9 +106,10 @@ class SlaveSetOptions(Settings):
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:
     """Return the paths that name a binlog set: its files one by one, its index file, or its directory. If ``binlogs``
-    is a running server's address, its binlog is fetched first.
+    is a running server's address, its binlog is fetched first, and the result is the directory of the fetched files.
 
-    The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
+    The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError for
+    a ``store`` without a server's address, and DumpfilterError if the server's binlog cannot be fetched.
     """
     from dumpfilter.receiver.url import source_url_in
 
@@ -371,7 +374,8 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
     def endpoint(
         self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None
     ) -> ConsoleEndpoint | None:
-        """Return address, login and TLS settings of the console, or None without ``--console-port``.
+        """Return address, login and TLS settings of the console, or None without ``--console-port``. A missing password
+        file is created, with a random password.
 
         ``host`` is the address to listen on, and ``user`` the user who may log in. ``tls`` is the certificate from the
         files of ``protection``, or None without such files. Raises OptionError for a password file that cannot be read
@@ -459,7 +463,7 @@ class ConsoleLogin(Settings):
 
     def login(self) -> Login | None:
         """Return the address, user and password for the console that the options name, or None if they name no console.
-        Raises OptionError.
+        ``--slave`` takes precedence over ``--console``. Raises OptionError for an invalid address or password file.
         """
         from dumpfilter.console.client import console_login
 

@@ -39,10 +39,12 @@ def fetch(
     """Receive a server's binlog into ``directory``, show the progress on ``terminal``, and print the position at which
     the stored binlog ends.
 
-    ``url`` is the server's address, and ``options`` say whether to wait for new events and how often to retry. ``sync``
-    is the value of a :class:`~dumpfilter.receiver.store.Sync`. SIGINT and SIGTERM stop the reception between two
-    writes. With ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
-    DumpfilterError.
+    ``url`` is the server's address. ``options`` say whether to wait for new events and how often to retry; None: the
+    defaults. ``sync`` is the value of a :class:`~dumpfilter.receiver.store.Sync`.
+
+    SIGINT and SIGTERM stop the reception between two writes. With ``--stop-never`` that is the ordinary end. Otherwise
+    the command exits with 128 plus the signal's number. Raises DumpfilterError if the server cannot be read, or if the
+    directory cannot be used.
     """
     options = options or FollowOptions()
     signals: list[int] = []

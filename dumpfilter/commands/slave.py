@@ -30,10 +30,11 @@ class MasterOptions(Settings, panel=options.MASTER_PANEL):
     def infos(
         self, source: options.SourceOptions, tls: options.TlsOptions, net_timeout: float
     ) -> list[SourceInfo]:
-        """Return the connection settings of one replication channel for each ``--master``. Raises OptionError.
+        """Return the connection settings of one replication channel for each ``--master``. Raises OptionError for an
+        invalid address, password file or heartbeat period.
 
         ``net_timeout`` is ``--replica-net-timeout``, seconds. The heartbeat period must be shorter, or idle connections
-        would count as lost.
+        would count as lost. Its default is half of ``net_timeout``.
         """
         period = net_timeout / 2 if source.heartbeat_period is None else source.heartbeat_period
         if period >= net_timeout:
@@ -52,8 +53,9 @@ class MasterOptions(Settings, panel=options.MASTER_PANEL):
 
 
 class SummaryOptions(Settings):
-    """The options for the summary that a slave prints at its end. It has the number of changes that the slave has
-    applied to each table.
+    """The options for the summary that a slave prints when it ends: the form of the summary, and the file for it. For
+    each channel the summary has the changes of each table that were applied, the position, the GTID set and the
+    counters.
     """
 
     summary: Literal["table", "json", "none"] = "table"

@@ -129,7 +129,9 @@ def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows:
 
 def render_within(width: float, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
     """Return one result set as a table, or with one line for each column if the table is wider than ``width``
-    characters. The other parameters are those of :func:`render`.
+    characters. A result set without rows gives an empty text.
+
+    ``names`` has the name of each column, and ``numeric`` tells for each column whether to align it to the right.
     """
     table = render(Format.TABLE, names, numeric, rows)
     fits = cell_len(table.partition("\n")[0]) <= width

@@ -13,7 +13,7 @@ from dumpfilter.base import logs
 from dumpfilter.base.errors import OptionError
 
 at_end = ExitStack()
-"""The context managers that are open until the running command ends, such as its temporary directory."""
+"""A stack of context managers that are open until the running command ends. One of them is a temporary directory."""
 
 
 class HelpPage:
@@ -39,7 +39,11 @@ class SubCommand(HelpPage, TyperCommand):
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Configure the log and run the command. A command with log options configures the log again itself."""
+        """Configure the log and run the command. At the end the context managers of :data:`at_end` are closed. A
+        command with log options configures the log again itself.
+
+        Raises OptionError for an option whose value must be a local path, and is an address such as ``s3a://…``.
+        """
         logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")

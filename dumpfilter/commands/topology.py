@@ -35,7 +35,7 @@ NODES = "Its nodes and links"
 
 _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 _MOST_ERRORS = 1 << 20
-"""The most bytes of the errors of a background process that are shown."""
+"""The limit of the bytes that are read of the errors of a background process."""
 _POLL_SECONDS = 0.02
 
 topology_app = typer.Typer(
@@ -77,8 +77,9 @@ class TopologyOptions(Settings):
     def ask(self, verb: str, **arguments: Any) -> Any:
         """Call a method of the running topology in the directory that the option names, and return the method's result.
 
-        ``verb`` is the method's name, such as ``status``, and ``arguments`` are its arguments. Raises DumpfilterError,
-        such as NotUp if no topology runs there.
+        ``verb`` is the method's name, such as ``status``. ``arguments`` are its arguments, and the name of the ``node``
+        or ``link`` whose method is called. Raises NotUp if no topology runs there, and ControlFailed if the method
+        raises an error.
         """
         from dumpfilter.testbed.directory import Control
 
@@ -120,7 +121,9 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 class NodeOptions(TopologyOptions):
-    """The options that name a node (server, master, slave or recording) of a running topology."""
+    """The directory of a running topology, and the argument that names one of its nodes: a server, a master, a slave, a
+    recording or a workload.
+    """
 
     node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
     """The name of the node."""
@@ -315,7 +318,7 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
 
 
 _FOLLOW_SECONDS = 0.2
-"""The time between two looks at a log that is followed, seconds."""
+"""The interval at which ``dumpfilter topology logs --follow`` reads the log, seconds."""
 
 
 class StatusSettings(JsonOption, TopologyOptions):
@@ -458,10 +461,14 @@ class LinkSettings(TopologyOptions):
     """End a cut, a silence or an outage."""
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the changes that the options ask for, as methods of a link with their arguments.
+        """Return the changes that the options ask for, as calls to make on the link. A call is a pair of a method's
+        name and its keyword arguments, such as ``("cut", {"seconds": 10.0})``. Without changes the list is empty.
 
-        Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
-        each other.
+        The method ``set`` changes the rate (bits per second; None: unlimited), the delay and the jitter (seconds). The
+        others are ``cut``, ``silence``, ``cut_after`` (``nbytes`` in bytes) and ``heal``. Their ``seconds`` come from
+        ``--for``.
+
+        Raises OptionError for options that exclude each other, and for ``--for`` without a cut or silence.
         """
         is_given = {"cut": self.cut, "silence": self.silence, "cut_after": self.cut_after, "heal": self.heal}
         faults = [name for name, value in is_given.items() if value is not None and value is not False]

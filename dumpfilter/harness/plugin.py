@@ -173,8 +173,8 @@ class Pool:
         return running
 
     def discard(self, topology: Topology) -> None:
-        """Stop the running instance of ``topology``, and remove it from the pool. A failed test may have left it in any
-        state.
+        """Stop the running instance of ``topology``, and remove it from the pool. Call this when a failed test may have
+        left the instance in any state.
         """
         running, _ = self._running.pop(topology)
         running.down()
@@ -281,8 +281,8 @@ def _topology_pool() -> Iterator[Pool]:
 
 @pytest.fixture
 def topology_session(request: pytest.FixtureRequest, _topology_pool: Pool) -> Iterator[Testbed]:
-    """The running topology that the marker ``@pytest.mark.topology`` of the test names. Tests with equal markers share
-    it, and it is reset before each test.
+    """The running topology that the marker ``@pytest.mark.topology`` of the test names. Tests with equal topologies
+    share it. It is reset before each test, and replaced after a test that fails.
     """
     with _told_briefly():
         spec = _wanted(request)
@@ -333,10 +333,11 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
-    """Start ``topology`` for a test, and return it when all nodes are up.
+    """Start ``topology`` for a test, and return it when all nodes are up. With ``--topology-keep`` its directory stays,
+    and the test's report names it.
 
-    ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None for the limit of the run.
-    If a server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
+    ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None: the limit of the run. If a
+    server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
     """
     from dumpfilter.testbed import ServerMissing, up
     from dumpfilter.testbed.directory import kept_directory

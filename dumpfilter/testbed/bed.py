@@ -102,7 +102,9 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def start(self) -> None:
         """Start all nodes of the topology, each after the nodes from which it replicates, and wait until they are
-        ready. Raises StartFailed.
+        ready. Then recordings, workloads and the clocks of outages begin, unless they are held (see :func:`up`).
+
+        Raises StartFailed, or another DumpfilterError, if a node does not start. All processes are killed then.
         """
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
@@ -146,7 +148,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- nodes and links
 
     def __getitem__(self, name: str) -> TestbedNode:
-        """Return the node ``name``. Raises Unknown."""
+        """Return the node ``name``. Raises Unknown if there is no such node."""
         try:
             return self.nodes[name]
         except KeyError:
@@ -156,7 +158,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         return iter(self.nodes.values())
 
     def link(self, source: str, target: str = "") -> TestbedLink:
-        """Return the link (network connection) from ``source`` to ``target``. Raises Unknown.
+        """Return the link (network connection) from ``source`` to ``target``. Raises Unknown if there is no such link
+        or node.
 
         Without ``target``, ``source`` is the link's name ``SOURCE:TARGET``. If a master of dumpfilter stands between
         the two nodes, the link from this master to ``target`` is returned.
@@ -179,11 +182,11 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- waiting
 
     def wait_caught_up(self, timeout: float | None = None, *, running_only: bool = False) -> None:
-        """Wait until every node has applied everything that its origins wrote before the call.
+        """Wait until every node has applied (as a master: received) everything that its origins wrote before the call.
 
         The origins of a node are the nodes that wrote its data. With ``running_only`` nodes that do not run are left
-        out. Otherwise NodeIsDown is raised for such a node. Raises NotCaughtUp after ``timeout`` seconds. None stands
-        for the limit ``wait_timeout`` of :func:`up`.
+        out. Otherwise NodeIsDown is raised for such a node. Raises NotCaughtUp after ``timeout`` seconds, and earlier
+        if a replication thread has stopped with an error. None stands for the limit ``wait_timeout`` of :func:`up`.
         """
         self._catch_up(self._ground.deadline(timeout), running_only=running_only)
 
@@ -213,7 +216,8 @@ class Testbed(AbstractContextManager["Testbed"]):
 
         Such a node has no server. A recording replays a recorded binlog set, and a workload a generated one. Its
         transactions are written over time into files, which a master reads. Raises NotCaughtUp after ``timeout``
-        seconds. None stands for the limit ``wait_timeout`` of :func:`up`.
+        seconds, and the error of a node that could not write its files. None stands for the limit ``wait_timeout`` of
+        :func:`up`.
         """
         deadline = self._ground.deadline(timeout)
         for node in self.nodes.values():
@@ -228,9 +232,11 @@ class Testbed(AbstractContextManager["Testbed"]):
         everything and filtered for itself.
 
         With ``running_only`` nothing waits for nodes that do not run, and real replicas (MySQL or MariaDB servers) that
-        do not run are left out. A slave of dumpfilter is checked even then, since its files have its state. Raises
-        LawBroken for a difference, and NotCaughtUp after ``timeout`` seconds. Without ``running_only`` it raises
-        NodeIsDown for a node that does not run.
+        do not run are left out. A slave of dumpfilter is checked even then, since its files have its state. Without
+        ``running_only`` NodeIsDown is raised for a node that does not run.
+
+        Raises LawBroken for a difference, and NotCaughtUp if nodes do not catch up, or cannot be compared, in
+        ``timeout`` seconds. Raises StartFailed if a server for the comparison does not start.
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
@@ -322,10 +328,12 @@ class Testbed(AbstractContextManager["Testbed"]):
     def reset(self, timeout: float | None = None) -> None:
         """Bring the running topology back to the state that it had after :func:`up`, so that the next test can use it.
 
-        All faults, pauses and delays end, links get the rate and delay of the topology, and stopped nodes start. On
-        servers whose data only servers of the topology wrote, clients are disconnected, databases are dropped, and the
-        ``init`` statements run again. Then all nodes have caught up. Raises DumpfilterError. ``timeout`` is in seconds.
-        None stands for the limit ``wait_timeout`` of :func:`up`.
+        All cuts, silences, pauses and delays end, links get the rate and delay of the topology, and stopped nodes
+        start. On servers whose data only servers of the topology wrote, clients are disconnected, databases are
+        dropped, and the ``init`` statements run again. Then all nodes have caught up.
+
+        ``timeout`` is in seconds. None stands for the limit ``wait_timeout`` of :func:`up`. Raises NotCaughtUp after
+        this time, and TestbedError for a replica that keeps databases that its source has dropped.
         """
         deadline = self._ground.deadline(timeout)
         for link in self.links.values():

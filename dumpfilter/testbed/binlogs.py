@@ -32,6 +32,8 @@ exact.
 class WatchedSet:
     """The binlog files of one node of a topology, with a record of the times at which their end advanced. The lags of
     the node's readers are computed from this record. Any thread may call the methods.
+
+    ``source`` is the path of the set's index file or directory. It need not exist yet.
     """
 
     def __init__(self, source: Path) -> None:
@@ -44,7 +46,9 @@ class WatchedSet:
         """The times at which the ends were noticed, seconds of ``time.monotonic``."""
 
     def opened(self) -> BinlogSet | None:
-        """Open the node's binlog files as they are at this moment, and return them. None if there are none yet."""
+        """Open the node's binlog files as they are at this moment, and return them. None if there are none yet. If the
+        index cannot be read at this moment, the files of an earlier call are returned.
+        """
         with self._lock:
             # The server may not have made the set yet, or be just writing the index file.
             with contextlib.suppress(BinlogError):
@@ -105,8 +109,8 @@ class WatchedSet:
             return self._times[at] if at < len(self._times) else None
 
     def lag_of(self, place: Place) -> Lag:
-        """Return how far a reader at the position ``place`` (file and byte offset) is behind the end of the node's
-        binlog, in seconds and bytes.
+        """Return how far a reader at the position ``place`` (file and byte offset) is behind the present end of the
+        node's binlog, in seconds and bytes. The seconds are the time since the first byte after ``place`` was noticed.
         """
         behind = bytes_after(self.note(), place)
         since = self.reached(Place(place.file, place.position + 1))

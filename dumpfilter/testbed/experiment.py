@@ -147,7 +147,9 @@ class Experiment(Model):
 
 
 def load_experiment(path: Path) -> Experiment:
-    """Read an experiment from a TOML file and check it. Raises OptionError that names the file and the key."""
+    """Read an experiment from a TOML file and check it. Raises OptionError, which names the file and the key, for an
+    invalid experiment.
+    """
     file = load_toml(path, Experiment)
     try:
         topology = _topology(file.topology, path)
@@ -162,7 +164,7 @@ def _topology(text: object, path: Path) -> Topology:
     """Return the topology that the key ``topology`` of an experiment's configuration file describes.
 
     ``text`` is a short string such as ``m >> web``, the name of a TOML file, or TOML itself. ``path`` is the
-    experiment's file, beside which a named file is sought.
+    experiment's file, beside which a named file is sought. Raises OptionError for an invalid topology.
     """
     if not isinstance(text, str):
         raise OptionError("topology: must be a text: a short string, the name of a TOML file, or its content")
@@ -433,8 +435,8 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
     """Return the transactions in the files of a binlog or relay log. The first item of the list has the source's events
     before the first transaction.
 
-    Events between transactions that are missing in the source's binlog, or were read before, are left out. A server
-    makes artificial events for a replica that connects, and repeats the first events of the file.
+    Some events between transactions are left out. They are artificial events, which a server makes for a replica that
+    connects, and events that a server sends again, such as the first events of a file.
     """
     found = [Logged("")]
     # The source's file and the position after the newest event of a transaction.
@@ -516,7 +518,8 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
     """Run and simulate each variant of an experiment (way to bring the binlog to the slaves), and return all results.
 
     If the experiment has faults that cannot be simulated, nothing is simulated, and the results have a warning.
-    ``tell`` is called with messages about the progress. Raises DumpfilterError. All processes have ended in any case.
+    ``tell`` is called with messages about the progress. Raises DumpfilterError, for example if a node does not start or
+    does not catch up in time. All processes have ended in any case.
     """
     runs: list[Run] = []
     sources: tuple[SourceFigures, ...] = ()
@@ -613,7 +616,8 @@ def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callab
     length in seconds, and end the faults.
 
     ``bed`` is the running topology. ``names`` maps the name that a link has in the experiment to its name in ``bed``.
-    Faults of links and nodes that ``bed`` does not have are left out.
+    Faults of links and nodes that ``bed`` does not have are left out. If ``wait`` raises an error, the faults do not
+    end.
     """
     end = time.monotonic() + phase.seconds
     undo: list[Callable[[], object]] = []
@@ -719,7 +723,7 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
 def _outages(history: Sequence[Happening], shift: float) -> tuple[Outage, ...]:
     """Return the times in which a link was down, as found in the link's ``history``. They are seconds since the first
-    commit of the run, so that a simulation can repeat the outages.
+    commit of the run, so that a simulation can repeat the outages. An outage that has not ended has the end None.
 
     ``shift`` is the time of the first commit on the clock of the history, seconds.
     """

@@ -35,7 +35,9 @@ from dumpfilter.testbed.errors import StartFailed, TestbedError
 # -- the client
 
 COMPILES = "compiles"
-"""The keeper's message that it compiles, which can come before its first answer."""
+"""The message by which the keeper tells its caller that it compiles kernels (compiled functions). The message can come
+before the keeper's first answer.
+"""
 
 
 class Program(NamedTuple):
@@ -73,6 +75,8 @@ class Child:
     def poll(self) -> int | None:
         """Return the child process's exit code, or None while it runs. For a process that a signal ended, the code is
         the negative signal number.
+
+        The first call after the end of the process kills the rest of its process group.
         """
         with self._lock:
             if self._code is None and wait([self._handle], 0):
@@ -99,8 +103,8 @@ class Child:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the signal SIGKILL to the child process. The processes of its group are killed when its exit code is
-        read.
+        """Send the signal SIGKILL to the child process. A process that has ended is ignored. Its process group is
+        killed when its exit code is read.
         """
         self._signal(signal.SIGKILL)
 
@@ -118,7 +122,9 @@ class Keeper(Helper):
     title = "the keeper"
     error = TestbedError
     timeout = 1200.0
-    """After an installation the keeper compiles all kernels, once."""
+    """The time limit of an answer, seconds. The first keeper after an installation compiles all kernels (compiled
+    functions).
+    """
 
     def __init__(self) -> None:
         # numpy's linear algebra starts threads, and a process with threads must not fork.
@@ -132,7 +138,9 @@ class Keeper(Helper):
         return self._owner == os.getpid() and self.process.poll() is None
 
     def start(self, program: Program) -> Child:
-        """Start a program as a child process of the keeper process. Raises StartFailed if it cannot be executed."""
+        """Start a program as a child process of the keeper process, and return a handle of it. Raises StartFailed if
+        the program cannot be executed, and TestbedError if the keeper has ended.
+        """
         pid, failure = self.ask("start", program)
         if failure:
             raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
@@ -245,7 +253,8 @@ class _KeeperProcess:
         return pid, reason
 
     def _become(self, program: Program, failure: int) -> NoReturn:
-        """Replace this process, a new fork of the keeper, by a program.
+        """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed.
+        Otherwise this process runs ``dumpfilter`` with the program's arguments.
 
         ``failure`` is the file descriptor of a pipe to the keeper. If the program cannot be executed, the reason is
         written there.

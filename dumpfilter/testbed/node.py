@@ -405,8 +405,7 @@ class TestbedNode(abc.ABC):
         self.start()
 
     def close(self) -> None:
-        """Kill the node's process, if it has one, at the end of the topology. The node must not be started afterwards.
-        """
+        """Kill the node's process, if it has one, at the end of the topology. The node must not be started afterwards."""
         # Whoever starts the node at this moment must not leave a process behind.
         with self._lock:
             self._state = "stopped"

@@ -518,7 +518,7 @@ class StartedServer(SqlNode):
         server that wrote the binlog) has no binlog files on this machine.
 
         If the server does not run or does not answer, the channels have their last known positions, and their threads
-        are ``No``. A lag is always the distance from the applied position to the present end of the origin's binlog.
+        are ``No``. A lag is the distance from the applied position to the present end of the origin's binlog.
         """
         # The result of an earlier call must not replace that of a later one as the last known positions.
         with self._looking:
@@ -694,8 +694,8 @@ class Replay:
     """A thread that copies a binlog set into a directory as a server would write it: each transaction when it is due.
 
     Parameters:
-        tables: a timetable for each file of the set, in order. It has the file's path, and for each transaction the time
-            after :meth:`start` at which the transaction is due. Without timetables there is nothing to write.
+        tables: a timetable for each file of the set, in order. A timetable has the file's path and, for each
+            transaction, the time after :meth:`start` at which it is due. Without timetables nothing is written.
         directory: the directory for the copies, which keep the files' names. It is created if it is missing.
         index: the name of the index file in ``directory``.
 

@@ -46,8 +46,9 @@ def up(
         wait_timeout: the default time limit of later waits, seconds.
         is_command: whether the process is ``dumpfilter topology up`` (see :func:`.directory.taken`).
 
-    Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
-    StartFailed, and TopologyBusy.
+    Raises OptionError for a topology that is not valid, and NotRunnable for one that the testbed cannot run. Raises
+    ServerMissing if a server is not installed, and StartFailed if a node does not start. Raises TopologyBusy if another
+    topology runs in the directory, and TestbedError for a directory with other files.
     """
     keeper = shared_keeper()
     if directory is None and keep:

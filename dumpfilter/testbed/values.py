@@ -83,7 +83,7 @@ class ChannelState:
     """The GTID set that the channel has applied."""
     lag: Lag
     io: str = ""
-    """``Replica_IO_Running``: Yes, No or Connecting."""
+    """``Replica_IO_Running``: Yes, No or Connecting. Empty if it is not known."""
     sql: str = ""
     errors: tuple[str, ...] = ()
     bytes_received: int | None = None

@@ -83,7 +83,8 @@ AT_ONCE = "at-once"
 
 
 def parse_outage(text: str) -> Outage:
-    """Return the outage that a text such as ``60s-120s`` describes. ``60s-`` has no end. Raises OptionError.
+    """Return the outage that a text such as ``60s-120s`` describes. ``60s-`` has no end. Raises OptionError for another
+    text, and for an end that is not after the start.
 
     >>> parse_outage("60s-2m")
     Outage(start=60.0, end=120.0)
@@ -275,7 +276,7 @@ class Reading(Model):
 
 
 class Workload(Model):
-    """A generated binlog set, which grows at a steady rate as if a server were writing it."""
+    """A generated binlog set. With a ``rate`` it grows steadily, as if a server were writing it."""
 
     size: Size = 1 << 20
     """The size of the whole generated set, bytes."""
@@ -416,7 +417,7 @@ class Topology:
         return {node.name: node for node in self.nodes}
 
     def __getitem__(self, name: str) -> Node:
-        """Return a node by its name. Raises KeyError."""
+        """Return a node by its name. Raises KeyError for a name that no node has."""
         return self._by_name[name]
 
     @cached_property
@@ -527,7 +528,7 @@ def resolve(nodes: Iterable[Node], name: str = "topology") -> Topology:
     ``name`` is the topology's name in reports.
 
     A node whose role (master or slave of dumpfilter) is not given gets one. A master is inserted where a slave reads a
-    server or files. Raises OptionError, whose text says the remedy.
+    server or files. Raises OptionError, whose text says the remedy, for nodes that make no valid topology.
     """
     written = _by_name([node.with_own_sources() for node in nodes])
     for node in written.values():
@@ -650,7 +651,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 def check_topology(topology: Topology) -> None:
     """Check that each node of a topology can replicate from its sources, and that its filter rules are valid.
 
-    Raises NodeError.
+    Raises NodeError, which names the node and the key, for the first problem.
     """
     for node in topology.nodes:
         _refuse(node, _problems(topology, node))

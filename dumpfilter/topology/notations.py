@@ -80,8 +80,8 @@ def parse_toml_topology(
 ) -> Topology:
     """Return the topology that a text in TOML describes.
 
-    ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
-    whose text has none. Raises OptionError that names the file and the key.
+    ``file`` is the file's name for errors. Relative paths of binlogs begin at ``directory``. ``name`` is the name of a
+    topology whose text has none. Raises OptionError, which names the file and the key, for an invalid topology.
     """
     return topology_of_tables(parse_toml(text, file), file=file, directory=directory, name=name)
 
@@ -92,8 +92,8 @@ def topology_of_tables(
     """Return the topology that the parsed tables of a TOML configuration file describe. The table ``node`` has all
     nodes by name.
 
-    ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
-    whose tables have none. Raises OptionError that names the file and the key.
+    ``file`` is the file's name for errors. Relative paths of binlogs begin at ``directory``. ``name`` is the name of a
+    topology whose tables have none. Raises OptionError, which names the file and the key, for an invalid topology.
     """
 
     def where(node: str, key: str) -> str:
@@ -194,8 +194,8 @@ def parse_string(text: str) -> Topology:
 def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
     """Return the topology of a TOML file's path or of a short string. A :class:`Topology` is returned as it is.
 
-    A text with an arrow or a bracket is a short string. Another text is a file if it ends in ``.toml``, has a slash,
-    or names an existing file. Raises OptionError.
+    A text with an arrow or a bracket is a short string. Another text is a file if it ends in ``.toml``, has a slash, or
+    names an existing file. Raises OptionError for a file that does not exist, and for an invalid topology.
     """
     if isinstance(text, Topology):
         return text
@@ -268,7 +268,7 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], i
     key and value, and the offset in ``text`` after the brackets.
 
     ``at`` is the offset in ``text`` after the name, and ``name`` is the name for errors. A node without brackets has no
-    attributes. Raises OptionError.
+    attributes. Raises OptionError for a syntax error.
     """
     found: list[tuple[str, str]] = []
     opened = _OPENED.match(text, at)
@@ -385,7 +385,8 @@ def link(
 
 def read(source: str | Node, **keys: Any) -> Reading:
     """Return one source of a node with its own filter rules and link, for the argument ``reads`` of :func:`slave` or
-    :func:`server`. ``source`` is the node to replicate from, or its name. ``keys`` are ``rules`` and ``link``.
+    :func:`server`. ``source`` is the node to replicate from, or its name. ``keys`` are ``rules`` and ``link``. Raises
+    OptionError for a wrong key or value.
     """
     name = source if isinstance(source, str) else source.name
     return _node(name, name, **keys).reads[0]
@@ -395,7 +396,7 @@ def server(name: str, family: Family = "mariadb", reads: Source | Sequence[Sourc
     """Return the node of a database server (``family``: MariaDB or MySQL) that is started for the topology.
 
     A server with ``reads`` (the nodes to replicate from) is a replica. ``keys`` are the keys of a server in TOML, such
-    as ``rules``, ``link`` and ``options``.
+    as ``rules``, ``link`` and ``options``. Raises OptionError for a wrong key or value.
     """
     return _node(name, reads, server=family, **keys)
 
@@ -409,8 +410,8 @@ def running(name: str, url: str) -> Node:
 
 
 def recording(name: str, binlogs: str | os.PathLike[str], *, speed: float | None = 1.0) -> Node:
-    """Return the node of a recorded binlog set, whose files ``binlogs`` names. Its transactions are written again,
-    ``speed`` times as fast as at the recording.
+    """Return the node of a recorded binlog set. ``binlogs`` is the path of its index file or directory. The
+    transactions are written again, ``speed`` times as fast as at the recording.
 
     With ``speed`` None the whole set exists from the beginning.
     """
@@ -421,7 +422,8 @@ def workload(name: str, size: str | int = "1M", **keys: Any) -> Node:
     """Return the node of a master that serves a generated binlog set of ``size`` bytes (a workload).
 
     ``keys`` are the other keys of a workload in TOML, such as ``rate``. A rate that is a number is in bits per second.
-    The node of the files themselves is called ``NAME-workload``.
+    In the topology the generated files are another node, which is called ``NAME-workload``. Raises OptionError for a
+    wrong key or value.
     """
     return _node(name, workload={"size": size, **keys}, role="master")
 
@@ -436,10 +438,11 @@ def master(name: str, reads: Source, **keys: Any) -> Node:
 
 
 def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
-    """Return the node of a slave of dumpfilter, which reads masters and other slaves.
+    """Return the node of a slave of dumpfilter. ``reads`` are its sources. A slave reads masters and other slaves.
+    :func:`make_topology` inserts a master before a server, a recording or a workload.
 
     ``keys`` are ``rules``, ``link``, ``options`` and ``tls``. A source that :func:`read` made has rules and a link of
-    its own.
+    its own. Raises OptionError for a wrong key or value.
     """
     return _node(name, reads, role="slave", **keys)
 

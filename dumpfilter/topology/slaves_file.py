@@ -173,7 +173,7 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
     """Return the slaves that a text such as ``web:--replicate-do-db=shop`` describes: a slave's name, a colon, and the
     filter options of a replica. An option for a channel (``--replicate-do-db=ch1:shop``) makes a slave of each channel.
 
-    The options are quoted as in a shell. Raises OptionError.
+    The options are quoted as in a shell. Raises OptionError for another form of text, and for a wrong option.
 
     >>> [slave] = slaves_of_text("web:--replicate-do-db=shop --replicate-ignore-table shop.log")
     >>> slave.name, slave.rules
@@ -196,7 +196,8 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
     """Return the slaves that a replica's own option file describes, with the filter options of its server sections.
 
     The slave's name is the option ``report_host``, or else the file's name without its ending. A file ``my.cnf`` has
-    the name of its directory. Options for channels make a slave of each channel. Raises OptionError with file and line.
+    the name of its directory. Options for channels make a slave of each channel. Raises OptionError, with file and
+    line, for a wrong option.
     """
     named = (server_option(option, _FILE_OPTIONS) for option in read_options_file(path))
     replica = _Replica(one for one in named if one is not None)

@@ -28,8 +28,10 @@ def master_status(ask_port: Callable[[], model.Record] | None, console: Login | 
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
     ``ask_port`` returns the part of the record that the master's port for slaves tells; None: the port is not asked.
-    ``console`` is the login at the master's console (a port for MySQL clients), or None. Raises ConnectionLost when
-    nothing answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
+    ``console`` is the login at the master's console (a port for MySQL clients); None: the console is not asked.
+
+    Raises ConnectionLost when nothing answers, NotAMaster when another program answers, TlsError when TLS is missing,
+    and DumpfilterError for a wrong password.
     """
     status = model.MASTER | (ask_port() if ask_port is not None else {})
     if console is None:

@@ -25,10 +25,12 @@ _LOGIN_OR_CONSOLE = (
 
 def ask_port(source: Source, *, whole: bool) -> Record:
     """Return the part of a master's status record (dictionary) with its address and health (such as SERVING). With
-    ``whole``, the part also has the binlog files and slaves that the replication user may see.
+    ``whole``, the part also has the binlog files and slaves that the replication user may see. Without such a user, the
+    part has a hint instead.
 
     ``source`` is the connection to the master's port for slaves, with the user. Raises ConnectionLost when nothing
-    answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
+    answers, NotAMaster when another gRPC server answers, TlsError when TLS is missing, and DumpfilterError for a wrong
+    password.
     """
     info = source.info
     try:

@@ -65,9 +65,13 @@ _ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots
 def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
 
-    Without ``binlogs`` the demonstration uses its own recording. With ``split`` Spark jobs follow. With ``servers`` the
-    demonstration ends with real MariaDB servers, if MariaDB is installed. Raises DumpfilterError when a process fails,
-    or when a filtered slave ends in another state than a slave that reads everything and filters for itself.
+    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results. The files
+    of an earlier demonstration there are removed. With ``split`` Spark jobs follow. With ``servers`` the demonstration
+    ends with real MariaDB servers, if MariaDB is installed.
+
+    Raises OutputError if ``output`` has other files, or if ``binlogs`` does not exist. Raises DumpfilterError when a
+    process fails, or when a filtered slave ends in another state than a slave that reads everything and filters for
+    itself.
     """
     console = Console(highlight=False)
     source = binlogs or _RECORDING
@@ -146,7 +150,9 @@ def _engine() -> tuple[str, str]:
 
 
 def _make_room(output: Path) -> None:
-    """Make the output directory empty. Raises OutputError for files that no earlier demonstration wrote."""
+    """Create the output directory, or remove everything in it that an earlier demonstration wrote. Raises OutputError
+    for a directory with other files.
+    """
     if output.exists() and any(output.iterdir()):
         if not (output / _MARKER).exists():
             raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
