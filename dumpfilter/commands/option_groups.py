@@ -138,8 +138,8 @@ class EngineOptions(SparkSettings, panel=SPARK_PANEL):
     """
 
     def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
-        """Return the object that runs the parallel tasks of a job, on threads or on Spark. It is a context manager that
-        stops Spark at its end.
+        """Return a context manager that yields the object which runs the parallel tasks of a job, on threads or on
+        Spark. Its end stops Spark.
 
         ``default`` is the engine (threads or Spark) if the user named none. ``progress`` is Rich's console (the
         terminal) for the progress bar. Raises OptionError for an option of Spark with the local engine, and

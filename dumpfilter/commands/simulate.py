@@ -36,7 +36,8 @@ class Inputs(Settings):
     """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
 
     def planned(self) -> tuple[Plan, dict[str, str], dict[str, float | None]]:
-        """Return the inputs of the simulation: a plan, binlog sets, and replay speeds. Raises OptionError.
+        """Return the inputs of the simulation: a plan, binlog sets, and replay speeds. Raises OptionError for an
+        invalid topology or slaves file, and unless exactly one of both is given.
 
         The plan has the nodes and links of the topology, or of the file of slaves. The second member maps the name of
         each origin (a node that writes a binlog) to its binlog set. The third maps the name of each node that replays
@@ -104,7 +105,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         options.
 
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
-        name. Raises OptionError.
+        name. Raises OptionError for an unknown link or variant, and for a wrong value.
         """
         from dumpfilter.simulation import simulate as S
         from dumpfilter.simulation.flow import Hop

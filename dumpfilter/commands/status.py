@@ -175,8 +175,8 @@ def status_lines(status: model.Record, width: float = math.inf) -> Iterator[str]
     """Yield the lines that show the status record (dictionary) of a master or slave: its values, a table of slaves or
     the values of each channel, and the problems.
 
-    People copy numbers and positions, so no value is cropped. A table that is wider than ``width`` columns has a line
-    for each value instead.
+    People copy numbers and positions, so values are not cropped to the terminal's width. A table that is wider than
+    ``width`` columns has a line for each value instead. Values of more than ``_LONGEST`` characters are cut.
     """
     known = {} if status.get("file", "?") else {"files": None, "bytes": None}
     yield from _values(_texts(status | known))

@@ -91,7 +91,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._samples: dict[str, list[tuple[float, float, int]]] = {
             name: [] for name, node in nodes.items() if node.feeds
         }
-        """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
+        """The lag samples of each node, by the node's name. A sample is a Unix time, and the node's lag in seconds and
+        bytes.
+        """
         # The last call is made first, and an error of one call does not keep the others from their work.
         self._closing = closing.pop_all()
         self._closing.callback(ground.end_all)
@@ -266,7 +268,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     def report(self) -> dict[str, Any]:
         """Return a report of the run so far, as values that JSON can represent.
 
-        It has the bytes of each link, and for each node the bytes that filters saved and the lag over time.
+        The report has the bytes of each link, and for each node the bytes that filters saved and the lag over time.
         """
         status = self.status()
         nodes = {}

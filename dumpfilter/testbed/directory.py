@@ -34,7 +34,7 @@ STATE = "state.json"
 """The name of the file in a topology's directory that names the process which runs the topology."""
 LOCK = "lock"
 KEPT = ("logs", "report.json")
-"""The files that stay in a directory that existed before the topology, after the topology has ended."""
+"""The names of the files that stay in a named directory after the end of its topology (see :func:`taken`)."""
 
 _TEMPORARY = "dumpfilter-topology-"
 """The prefix of temporary directories. The id and the start time of their process follow."""
@@ -73,9 +73,9 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
     With ``directory`` None the topology gets a temporary directory. A named directory must be new or empty, or have the
     state file of an ended topology. In the last case everything in it is removed first.
 
-    At the end a directory that was made for the topology is removed. In another one only the logs and the report stay.
-    With ``keep`` all files stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter
-    topology down`` may end it, and a directory that was new or had a state file counts as made for the topology.
+    At the end a temporary directory is removed. In a named one only the logs and the report stay. With ``keep`` all
+    files stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down``
+    may end the process, and a named directory that was new or had a state file is removed, too.
 
     Raises TopologyBusy if another topology runs in the directory, and TestbedError for a directory with other files.
     """

@@ -22,7 +22,7 @@ class ServerMissing(TestbedError):
 
 
 class StartFailed(TestbedError):
-    """An error about a node or server that did not start. The text has the end of its log."""
+    """An error about a node or server that did not start. The text says why, or has the end of the log."""
 
 
 class NodeIsDown(TestbedError, ConnectionLost):
@@ -30,9 +30,10 @@ class NodeIsDown(TestbedError, ConnectionLost):
 
 
 class NotCaughtUp(TestbedError):
-    """An error about nodes that have not caught up in time.
+    """An error about nodes that have not caught up in time, or cannot catch up because a replication thread has
+    stopped.
 
-    The text has each node's position, the position that the node should have reached, and its errors.
+    The text says which position or GTID set each node has reached, and which one it should have reached.
     """
 
     exit_code = 4

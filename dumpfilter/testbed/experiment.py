@@ -257,8 +257,8 @@ def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
     """Return a dictionary from the name of each link in ``topology`` to the link's name when a variant of an experiment
     is run. A variant is a way to bring the binlog to the slaves.
 
-    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out. Links
-    from these masters are named after the masters' sources.
+    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out. A link
+    ``m:web`` from a master ``m`` that reads ``db`` is called ``db:web``.
     """
     masters = _masters(topology) if variant is Variant.PLAIN else {}
     return {
@@ -419,6 +419,8 @@ class Log(NamedTuple):
 def read_log(watched: WatchedSet) -> Log:
     """Read a binlog or relay log, and return its transactions with the times at which these were complete in the log.
     An incomplete last event is left out.
+
+    A transaction that an outage interrupted, and that the source sent again, is returned once.
     """
     before, *read = _read(path for path, _ in watched.files())
     # An outage cut a transaction that is followed by itself. The source sent it again from its beginning.
@@ -648,9 +650,9 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
     """Run SQL statements again and again on servers of the running topology ``bed``, until the ``with`` block ends.
     ``loads`` maps a node's name to the statements and their interval.
 
-    The ``with`` statement yields a function that waits for a number of seconds. An error ends the statements of its
-    server. The function raises the first error as soon as it occurs. If the function does not run then, the end of the
-    block raises the error.
+    The ``with`` statement yields a function that waits for a number of seconds. If a statement fails, no more
+    statements run on its server. The yielded function then raises TestbedError at once, or at its next call. If it is
+    not called again, the end of the block raises the error.
     """
     over = threading.Event()
 

@@ -103,8 +103,8 @@ class Child:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the signal SIGKILL to the child process. A process that has ended is ignored. Its process group is
-        killed when its exit code is read.
+        """Send the signal SIGKILL to the child process. A process that has ended is ignored. The other processes of its
+        group are killed when :meth:`poll` or :meth:`wait` reads the exit code.
         """
         self._signal(signal.SIGKILL)
 

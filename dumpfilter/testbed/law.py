@@ -159,8 +159,8 @@ def _shown(value: Any) -> str:
 
 
 class _Reference(NamedTuple):
-    """The hidden server with which one real replica (MySQL or MariaDB server) is compared, its reference, and the
-    hidden servers before it. Hidden servers belong to the check, not to the topology.
+    """The reference of one real replica (MySQL or MariaDB server), and the hidden servers before it. The reference is a
+    hidden server with which the replica is compared. Hidden servers belong to the check, not to the topology.
     """
 
     node: StartedServer
@@ -199,9 +199,10 @@ class _Reference(NamedTuple):
 
 
 class References:
-    """The servers with which real replicas (MySQL or MariaDB servers) of a topology are compared, their references. A
-    reference reads the unfiltered source and filters for itself. It is started by the first check, and runs until
-    :meth:`close`.
+    """The references of a topology's real replicas (MySQL or MariaDB servers). A reference is a server that reads the
+    unfiltered source, filters for itself, and is compared with its replica.
+
+    The first check of a replica starts its reference, which runs until :meth:`close`.
     """
 
     def __init__(self, ground: Ground) -> None:

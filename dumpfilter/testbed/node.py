@@ -188,8 +188,8 @@ class TestbedLink(OpenLink):
         self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
 
     def begin_outages(self) -> None:
-        """Start the clock of the link's scheduled outages. They begin and end a number of seconds after this call. Call
-        this once.
+        """Start the clock of the link's scheduled outages. Each outage begins and ends a number of seconds after this
+        call. Call this once.
         """
         if self.shape.outages:
             self._outages = self.shape.outages
@@ -405,7 +405,9 @@ class TestbedNode(abc.ABC):
         self.start()
 
     def close(self) -> None:
-        """Kill the node's process, if it has one, at the end of the topology. The node must not be started afterwards."""
+        """Kill the node's process, if it has one, at the end of the topology. The node must not be started again
+        afterwards.
+        """
         # Whoever starts the node at this moment must not leave a process behind.
         with self._lock:
             self._state = "stopped"

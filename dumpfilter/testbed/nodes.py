@@ -855,7 +855,7 @@ class Files(TestbedNode):
         self._replay = Replay([], self.directory, "")
 
     def release(self) -> None:
-        """Write the node's binlog files further, after a pause or after a start with ``hold`` (see
+        """Continue to write the node's binlog files, after a pause or after a start with ``hold`` (see
         :func:`dumpfilter.testbed.starting.up`). Without a pause nothing changes.
         """
         self._replay.resume()

@@ -76,9 +76,13 @@ class ChannelState:
     source: str
     """The name of the node from which the channel reads."""
     received: Place
-    """The position in the origin's binlog up to which the node has received it."""
+    """The position up to which the node has received events, in the binlog of the origin (the node that wrote the
+    binlog).
+    """
     applied: Place
-    """The position in the origin's binlog up to which the node has applied it."""
+    """The position up to which the node has applied events, in the binlog of the origin. For a master of dumpfilter it
+    is ``received``.
+    """
     gtids: str
     """The GTID set that the channel has applied."""
     lag: Lag
@@ -133,7 +137,9 @@ class NodeStatus(_Status):
     user: str = ""
     password: str = ""
     place: Place = NOWHERE
-    """The end of the node's own binlog, or the applied position of a node that has none."""
+    """The end of the node's own binlog, or ``NOWHERE`` for a server that does not run. For a node without a binlog, the
+    applied position of its first channel.
+    """
     gtids: str = ""
     lag: Lag = NO_LAG
     """The largest lag of the node's channels."""

@@ -25,7 +25,9 @@ _LONGEST = 500
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
-    """Return the tables that show a topology's status on a terminal: its nodes, its links, and its problems."""
+    """Return the tables that show a topology's status on a terminal: its nodes, its links, and its problems. ``status``
+    is the dictionary that :meth:`.values.TestbedStatus.as_dict` returns.
+    """
     heads = ("node", "kind", "position", "lag", "behind", "rate", "saved")
     return _with_links(
         table(heads, map(_node_cells, status["nodes"].values()), numbers=heads[3:], framed=False), status
@@ -34,7 +36,7 @@ def status_view(status: dict[str, Any]) -> RenderableType:
 
 def report_view(report: dict[str, Any]) -> RenderableType:
     """Return the tables that show a topology's report on a terminal: the nodes with their lag over the run, the links,
-    and the problems.
+    and the problems. ``report`` is the dictionary that :meth:`.bed.Testbed.report` returns.
     """
     lags = {"lag p50": "p50", "p95": "p95", "worst": "worst"}
     rows = (
@@ -116,7 +118,8 @@ def watch_status(
 ) -> NoReturn:
     """Show the status of a running topology as tables on the terminal, refreshed every ``seconds``, until Ctrl-C.
 
-    ``ask`` returns the status. ``hint`` is a line below the tables. With a hint the display disappears at its end.
+    ``ask`` returns the status as a dictionary. ``hint`` is a line below the tables. With a hint the display disappears
+    at its end. Without a hint the last tables stay on the terminal.
     """
 
     def view() -> RenderableType:

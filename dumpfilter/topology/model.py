@@ -108,8 +108,8 @@ def format_outage(outage: Outage) -> str:
 
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
-    """Return a pydantic validator for a field whose values have a unit, such as a rate. It converts a text by
-    ``parse``.
+    """Return a pydantic validator for a field whose values have a unit, such as a rate. The validator converts a text
+    by ``parse``.
 
     ``example`` is a valid text, for errors. Numbers without a unit are accepted in Python, but not in a notation that a
     person wrote.
@@ -135,8 +135,9 @@ def _checked(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _speed(value: Any) -> float | None:
-    """Return the speed of a recording's replay that ``value`` of a topology's notation gives: a factor of the original
-    pace, or None for ``at-once``. Raises ValueError.
+    """Return the speed of a recording's replay: a factor of the original pace, or None for all transactions at once.
+
+    ``value`` is the speed as a number or text, or ``at-once`` or None for no pace. Raises ValueError for other values.
     """
     if value is None or value == AT_ONCE:
         return None
@@ -237,10 +238,11 @@ Speed = Annotated[
 
 
 class LinkTable(Model):
-    """The table ``link`` of a TOML configuration file: the fields of :class:`.links.shape.LinkShape`, as texts such as
-    ``2mbit``.
+    """The table ``link`` of a TOML configuration file: a connection's rate, delay and jitter as texts such as
+    ``2mbit``, and its outages (key ``down``).
 
-    Nodes of a topology, their sources, and slaves of a slaves file have this table.
+    Nodes of a topology, their sources, and slaves of a slaves file have this table. In the table of a node the
+    connection is the one between the node and its source.
     """
 
     rate: Rate | None = None
@@ -422,7 +424,7 @@ class Topology:
 
     @cached_property
     def readers(self) -> Mapping[str, list[Node]]:
-        """The nodes that read directly from each node, by its name."""
+        """A dictionary from the name of each node to the nodes that read directly from it."""
         found: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for reading in node.reads:
@@ -431,8 +433,8 @@ class Topology:
 
     @cached_property
     def writers(self) -> Mapping[str, Mapping[str, Node]]:
-        """The nodes, by name, that wrote the binlog events which each node passes on to its readers. They are servers,
-        recordings (replayed binlogs) or workloads (generated binlogs).
+        """A dictionary from the name of each node to the nodes, by name, that wrote the binlog events which it passes
+        on to its readers. These writers are servers, recordings (replayed binlogs) or workloads (generated binlogs).
         """
         found: dict[str, dict[str, Node]] = {}
         for node in self.nodes:
@@ -459,7 +461,7 @@ class Topology:
 # -- the completion of the nodes that a person wrote
 
 MOST_NODES = 1000
-"""The limit of a topology's nodes. Each one becomes a process."""
+"""The limit of a topology's nodes. Most nodes become a process."""
 
 MOST_SOURCES = 64
 """The limit of the nodes in a chain before a node. A simulation computes each chain anew."""
@@ -477,14 +479,14 @@ _PLACE_OF_KEY = {
     "size": 'the size of the workload: workload = { size = "1M" }',
     "do-db": 'a filter rule: rules = ["replicate-do-db=…"]',
 }
-"""For keys that people write directly into a node: where they belong, for the error's text."""
+"""The keys that people write directly into a node by mistake. For each key, where it belongs, for the error's text."""
 
 
 class NodeError(OptionError):
-    """An error about a key of a node in a topology. Its text names the node and the key.
+    """An error about a key of a node in a topology. The text names the node and the key.
 
-    A notation (TOML, short string) catches it, and raises an OptionError that says where in the user's text the key
-    stands.
+    A notation (TOML, short string) catches this error, and raises an OptionError that says where in the user's text the
+    key stands.
     """
 
     def __init__(self, node: str, key: str, what: str) -> None:
@@ -495,8 +497,8 @@ class NodeError(OptionError):
 
 
 Problems = Iterator[tuple[str, str]]
-"""The broken rules of a node: the key that breaks each, and what is wrong with the remedy. The check ends at the first
-one, so a later rule may rely on an earlier one.
+"""The broken rules of a node as pairs: the key that breaks the rule, and a text that says what is wrong and how to mend
+it. The check ends at the first pair, so a later rule may rely on an earlier one.
 """
 
 
@@ -506,10 +508,11 @@ def _refuse(node: Node, problems: Problems) -> None:
 
 
 def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Node:
-    """Check the table ``[node.NAME]`` of a TOML configuration file, and return the node ``name``. Raises NodeError.
+    """Check the table ``[node.NAME]`` of a TOML configuration file, and return the node ``name``. Raises NodeError for
+    an unknown key or a wrong value.
 
-    ``table`` has the values by key. ``written`` means that a person wrote the table, so that sizes and times need
-    units.
+    ``table`` has the values by key. With ``written`` a person wrote the table, so that sizes and times need units.
+    Otherwise they may be numbers (bytes, bits per second, seconds).
     """
     if "name" in table:
         raise NodeError(name, "name", "there is no such key; the table has the node's name")
@@ -659,7 +662,7 @@ def check_topology(topology: Topology) -> None:
 
 def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
     """Yield what is wrong with the keys of a node: keys that exclude each other, and sources that do not exist. A
-    problem is a pair of the wrong key and a text about the problem.
+    problem is a pair of the wrong key and a text about the problem. The key is empty if the node as a whole is wrong.
 
     ``nodes`` are all nodes of the topology by name.
     """

@@ -69,7 +69,8 @@ _NODE_KEYS = (*(key for key in Node.model_fields if key not in _SPELLED_OTHERWIS
 _LISTS = {"init": "init", "option": "options", "down": "down"}
 """For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
 _SAY_WHAT = {"from", "role", *(key for key, *_ in KEYS.values())}
-"""The keys of a table without which a node of a short string is a generated workload."""
+"""The keys of a table that say what a node is. A node of a short string that has none of them is a generated workload.
+"""
 
 
 # -- TOML
@@ -118,10 +119,10 @@ def _topology_of(
     tables: Mapping[str, Mapping[str, Any]], name: str, where: Callable[[str, str], str], directory: Path
 ) -> Topology:
     """Return the topology called ``name``. ``tables`` has the values that a person wrote for each node, by the node's
-    name.
+    name. Raises OptionError for an invalid topology.
 
-    ``where`` is called for an OptionError with the names of a node and of a key. It returns a text that says where this
-    key was written. Relative paths of binlogs begin at ``directory``.
+    ``where`` is called for the error's text with the names of a node and of a key, and says where this key was written.
+    Relative paths of binlogs begin at ``directory``.
     """
     try:
         nodes = [node_of(key, table) for key, table in tables.items()]

@@ -53,7 +53,7 @@ class SlaveDefinition:
     The slave need not exist.
 
     A slave with a ``server_id`` does not receive transactions with this server id, as in real replication. ``origin``
-    is the slave's filter of server ids and domain ids, or None.
+    drops transactions by their server ids and domain ids; None: it would drop none.
     """
 
     name: str
@@ -143,7 +143,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
     """Read a slaves file, which lists slaves, their filter rules and links in TOML (docs/bandwidth.md).
 
     An entry with ``count = N`` stands for N slaves. Their names end in ``-1``, ``-2`` …, and their server ids are
-    consecutive. Raises OptionError with the file and the key.
+    consecutive. Raises OptionError, with the file and the key, for an invalid file.
     """
     parsed = load_toml(path, _File)
     found: list[SlaveDefinition] = []
@@ -159,8 +159,10 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
 
 
 def _origin(*filter_: Any) -> OriginFilter | None:
-    """Return a slave's filter of server ids and domain ids, or None if the filter would drop nothing. ``filter_`` has
-    the arguments of OriginFilter.
+    """Return a slave's filter of server ids and domain ids, or None if the filter would drop nothing.
+
+    ``filter_`` has the ignored server ids, the wanted and the ignored domain ids, and the slave's own server id (0: its
+    own transactions are wanted). Raises OptionError for ids that exclude each other.
     """
     made = OriginFilter(*filter_)
     return made if made.is_on else None
@@ -240,8 +242,9 @@ class _Replica:
             self.values[name] = _number(name, value, _NUMBERS[name]) if name in _NUMBERS else named.value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
-        """Return one slave for each channel that the options name, called ``NAME/CHANNEL``. Without such a channel
-        there is one slave called ``name``.
+        """Return one slave for each channel that the options name. The slave of a named channel is called
+        ``NAME/CHANNEL``, and the slave of the default channel ``name``. If the options name no channel, there is one
+        slave called ``name``.
 
         Raises OptionError for invalid rules.
         """

@@ -129,9 +129,10 @@ def files_record(files: Sequence[tuple[str, int]]) -> Record:
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
     """Return the status record (dictionary) of a slave from its row of the master's table ``dumpfilter.slaves``.
 
-    ``facts`` has the row's values by column, and ``filter_warnings`` are texts about the slave's filter rules.
-    ``saved`` in the record is the saved fraction of the bytes that the master read for the slave; None if it read
-    nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs.
+    ``facts`` has the values by column, from the master's console or from its port for slaves. ``filter_warnings`` are
+    texts about the slave's filter rules. ``saved`` in the record is the saved fraction of the bytes that the master
+    read for the slave; None if it read nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions
+    that are sent to keep GTIDs.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts["bytes_dropped"]
@@ -149,7 +150,8 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 def channel_of_slave(row: Mapping[str, Any], hits: Mapping[str, int]) -> Record:
     """Return the part of a slave's status record about one channel, from its row of the table ``dumpfilter.channels``.
 
-    ``hits`` has the number of uses of filter rules, by the kind of rule, such as ``replicate-do-db``.
+    ``row`` has the values by column, from the slave's console or from the files of its relay directory. ``hits`` has
+    the number of uses of filter rules, by the kind of rule, such as ``replicate-do-db``.
     """
     facts = {name.lower(): value for name, value in row.items()}
     counters = {

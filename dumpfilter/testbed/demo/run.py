@@ -35,7 +35,9 @@ SLAVES: Mapping[str, tuple[str, ...]] = {
     "store": ("replicate-rewrite-db=shop->store", "replicate-wild-do-table=store.%"),
     "everything": (),
 }
-"""The rules of each slave. The master sends everything to the last one."""
+"""The filter rules of each slave of the demonstration, by the slave's name. The master sends everything to the last
+one.
+"""
 
 _RECORDING = Path(__file__).with_name("recording")
 _MARKER = "dumpfilter-demo"
@@ -45,7 +47,7 @@ _RULES = ("replicate-do-db=shop",)
 _TRANSACTIONS = 600
 _CLICKS = 12
 _MOST_SECONDS = 120.0
-"""The time limit for the replicas, seconds."""
+"""The time limit for the check of the real replica, seconds."""
 
 _SCHEMA = (
     # The filter of a statement's database asks for the current one.

@@ -273,8 +273,10 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
-    """Run a command line to its end, in the given environment variables. An exception ends its child processes. Raises
-    StartFailed if it fails.
+    """Run a command line to its end, in the given environment variables. If the call is interrupted, all processes of
+    the command are killed.
+
+    Raises StartFailed if the command fails, cannot be run, or does not end within ``_TIMEOUT`` seconds.
     """
     process = None
     try:

@@ -311,11 +311,15 @@ class SqlServer:
         return Place(str(rows[0][0]), int(rows[0][1]))
 
     def binlog_gtids(self) -> str:
-        """Return the GTID set of all transactions in the server's binlog, as text."""
+        """Return, as text, the GTID set of all transactions in the server's binlog. On MariaDB it has the newest GTID
+        of each domain.
+        """
         return self.value(self.dialect.binlog_gtids)
 
     def applied_gtids(self) -> str:
-        """Return the GTID set that the server has applied as a replica, as text."""
+        """Return, as text, the GTID set that the server has applied as a replica. On MySQL the set has the server's own
+        transactions, too. On MariaDB it has the newest GTID of each domain.
+        """
         return self.value(self.dialect.applied_gtids)
 
 

@@ -43,7 +43,7 @@ class LinkProcess(Helper):
 
     def __getitem__(self, name: str) -> OpenLink:
         """Return a handle for the link ``name``, by which the link is queried and changed. For an unknown name, the
-        methods of the handle raise LinkError.
+        methods of the handle raise LinkError, and its properties raise KeyError.
         """
         return OpenLink(self, name)
 
@@ -93,8 +93,8 @@ class OpenLink:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
         :meth:`heal` is called.
 
-        It replaces an earlier cut or silence, and a cut that :meth:`cut_after` planned. Raises LinkError for a negative
-        number of seconds.
+        The new cut replaces an earlier cut or silence, and cancels a cut that :meth:`cut_after` planned. Raises
+        LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "cut", seconds)
 
@@ -110,7 +110,7 @@ class OpenLink:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
         until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
 
-        A later cut or scheduled outage ends the silence. It resets the connections, and discards the bytes under way.
+        A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
         Raises LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "silence", seconds)

@@ -407,8 +407,8 @@ class Link:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
         :meth:`heal` is called.
 
-        It replaces an earlier cut or silence, and a cut that :meth:`cut_after` planned. Raises LinkError for a negative
-        number of seconds.
+        The new cut replaces an earlier cut or silence, and cancels a cut that :meth:`cut_after` planned. Raises
+        LinkError for a negative number of seconds.
         """
         self._fail("cut", "cut", seconds)
 
@@ -443,7 +443,7 @@ class Link:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
         until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
 
-        A later cut or scheduled outage ends the silence. It resets the connections, and discards the bytes under way.
+        A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
         Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
