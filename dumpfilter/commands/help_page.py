@@ -58,8 +58,10 @@ def _print_wrapped(text: Text, indent: int, console: Console) -> None:
 
 
 def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, Text]]]:
-    """Return the names and texts of a command's parameters and, for a group, of its commands. The keys are the headings
-    (panels) under which they stand. Arguments come first, then options without a panel.
+    """Return a dictionary from each heading (panel) of a command's help page to the entries below this heading. An
+    entry is the name and the text of a parameter or, for a group, of one of its commands.
+
+    Arguments come first, then options without a heading.
     """
     panels: dict[str, list[tuple[str, Text]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):

@@ -32,7 +32,7 @@ class Format(enum.StrEnum):
     r"""The formats in which result sets are printed.
 
     TABLE has frames, as in the ``mysql`` client. VERTICAL has one line for each column (``\G``). TSV separates values
-    by tabs.
+    by tabs. JSON has an array with an object for each row.
     """
 
     TABLE = "table"

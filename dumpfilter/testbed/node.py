@@ -363,7 +363,8 @@ class TestbedNode(abc.ABC):
         """Start the node, and wait until it is ready. A node that runs is left alone. After :meth:`kill` or
         :meth:`stop` the node gets the same ports again.
 
-        Raises StartFailed, or another TestbedError, for a node that does not start. Its process is killed then.
+        Raises StartFailed, or another TestbedError, for a node that does not start. Its process is killed then. Raises
+        OSError if the node's binlog files (of a recording or workload) cannot be written.
         """
         with self._lock:
             if self.is_running:
