@@ -89,8 +89,8 @@ class Channel:
     """One replication channel of ``slave``: its configuration ``info``, its relay directory (relay logs and state
     files) and its two threads.
 
-    Raises OptionError for options that contradict each other, and StateCorrupt when a file in the directory is
-    unusable.
+    Raises OptionError for invalid options and for options that contradict each other. Raises StateCorrupt when a file
+    in the directory is unusable.
     """
 
     def __init__(self, slave: Slave, info: SourceInfo) -> None:
@@ -131,7 +131,9 @@ class Channel:
     def _open(self) -> None:
         self.relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
         self.place = Place(RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
-        """The applier's place, which one applier after the other moves."""
+        """The applier's position, GTIDs and saved state (``relay-log.info``). Each start of the applier continues with
+        this object.
+        """
         self._refetched: dict[tuple[str, int], int] = {}
         self.receiver = Receiver(
             RelayLog(self.directory, synced=bool(self.options.sync_relay_log)),
@@ -221,9 +223,10 @@ class Channel:
 
     @property
     def semantics(self) -> FilterSemantics:
-        """The semantics of the channel's filter rules: classic, as in the servers' manuals, or effective.
+        """The rule language of the channel's filter: classic (``--replicate-*`` rules, which work as the servers'
+        manuals describe), or effective (the rules DO, IGNORE and REWRITE of WL#2516).
 
-        Effective rules (WL#2516) decide by the tables that a statement changes.
+        Effective rules decide by the tables that a statement changes, and never by the default database.
         """
         return self._slave.filters.current(self.name).semantics
 
@@ -267,8 +270,8 @@ class Channel:
         applier stops at the condition ``until``; None: without a condition. A ``user`` and ``password`` replace the
         configured ones until the I/O thread ends.
 
-        Raises StateCorrupt when the slave has removed old relay log files that the applier has never read. It is also
-        raised when the target (the object to which transactions are applied) cannot restore its state from
+        Raises StateCorrupt when the slave has removed old relay log files that the applier has never read. StateCorrupt
+        also says that the target (the object to which transactions are applied) cannot restore its state from
         ``relay-log.info``.
         """
         if threads is None:
@@ -343,9 +346,10 @@ class Channel:
     def reconfigure(self, info: SourceInfo, *, afresh: bool) -> None:
         """Replace the channel's configuration (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
 
-        The part of the relay log that has not been applied is discarded, as in a server. With ``afresh`` the
-        position in the master's binlog is discarded, too, because the configuration names another master or another
-        position. Raises OptionError for options that contradict each other.
+        The part of the relay log that has not been applied is discarded, as in a server. With ``afresh`` the position
+        in the master's binlog is discarded, too, because the configuration names another master or another position.
+        Without ``afresh`` the channel continues at the applier's position. Raises OptionError for options that
+        contradict each other, before anything has changed.
         """
         self.check(info)
         with self._busy:
@@ -493,7 +497,8 @@ class Channel:
         together. ``names`` says how the server that wrote the binlog compares names.
 
         The imposed rules are filters that the master's operator has set for this slave. The master has applied these
-        rules, but sends statements that it cannot decide. Therefore the applier applies the rules again.
+        rules, but sends statements that it cannot decide. Therefore the applier applies the rules again. With
+        ``FILTER_ON = 'MASTER'`` the applier does so for statements only, and every row event passes.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
@@ -513,8 +518,8 @@ class Channel:
         self._slave.filters.count(self.name, hits)
 
     def connected(self, answer: pb.RegisterResponse) -> None:
-        """Store the filters that the master's operator imposes on this slave, so that the applier uses them, too. Log
-        the master's warnings about the slave's own filter.
+        """Store the server id from the master's answer, and the filters that the master's operator imposes on this
+        slave, so that the applier uses them, too. Log the master's warnings about the slave's own filter.
 
         ``answer`` is the master's answer to the slave's registration.
         """
@@ -535,8 +540,8 @@ class Channel:
             )
 
     def io_ended(self, error: BaseException | None) -> None:
-        """Record that the I/O thread has ended, by ``error`` or, for None, without an error. Let the applier end at the
-        end of the relay log.
+        """Record that the I/O thread has ended. ``error`` is the error that ended the thread, or None if no error did.
+        Let the applier end at the end of the relay log.
 
         With the option ``alone`` the threads of a channel end independently, as in a server. The applier then ends only
         if the I/O thread has reached the end of the binlog with the option ``once``.
@@ -546,8 +551,8 @@ class Channel:
             self.relay_end.close()
 
     def sql_ended(self, error: BaseException | None) -> None:
-        """Record that the applier has ended, by ``error`` or, for None, without an error. Wake the SQL statements that
-        wait for the applier.
+        """Record that the applier has ended. ``error`` is the error that ended the applier, or None if no error did.
+        Wake the SQL statements that wait for the applier.
 
         After an error also stop the I/O thread. With the option ``alone`` the I/O thread continues to run, as in a
         server.
@@ -566,8 +571,8 @@ class Channel:
 
 
 def _file_name(channel: str) -> str:
-    """Return the name of a channel's directory: the channel's name, with unsafe characters escaped. Different channels
-    get different directories.
+    """Return the name of a channel's directory: the channel's name, with unsafe characters escaped. A long name is cut,
+    and a hash is appended. Different channels get different directories.
 
     >>> _file_name("ch1"), _file_name("../x")
     ('ch1', '..%2Fx')
@@ -708,7 +713,8 @@ class Slave:
         FILTER``).
 
         Each of ``clauses`` replaces the rules of one kind. The appliers of these channels must not be running. Raises
-        OptionError for invalid rules, before any filter has changed.
+        OptionError for invalid rules, before any filter has changed, and UnknownChannel if there is no channel
+        ``name``.
         """
         with self.lock:
             self.filters.change(clauses, name)
@@ -721,7 +727,8 @@ class Slave:
             channel.start(threads)
 
     def reset(self, name: str, *, all: bool) -> None:
-        """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``).
+        """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``). Raises UnknownChannel if
+        there is no channel ``name``.
 
         With ``all`` also remove the channel, its filter, and the state of its target, the object to which transactions
         are applied (``RESET REPLICA ALL``).

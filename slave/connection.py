@@ -214,8 +214,8 @@ def agree(
     that gRPC shall expect in the master's certificate. None as the name stands for ``host`` itself.
 
     ``tls`` has the channel's TLS options. Raises TlsError when slave and master cannot agree on TLS, and Unreachable
-    when no server answers. The trial ends when ``stopped`` returns true, because the slave is stopping, or after
-    ``seconds``.
+    when no server answers within ``seconds``. ``stopped`` tells whether the slave is stopping, which ends the trial
+    with Unreachable, too.
     """
     master, deadline = f"master {host_and_port(host, port)}", time.monotonic() + seconds
     files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)

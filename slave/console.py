@@ -114,7 +114,7 @@ class SlaveConsole(C.Executor):
     @property
     def functions(self) -> Mapping[str, Callable[..., int | None]]:
         """The SQL functions that wait until an applier has applied a position or GTID set, such as SOURCE_POS_WAIT, by
-        name in lower case. They raise SqlError.
+        name in lower case. They raise SqlError for invalid arguments, and when the statement is interrupted.
         """
         waits = _source_pos_wait, _master_pos_wait, _wait_for_executed_gtid_set, _master_gtid_wait
         return {wait.__name__[1:]: partial(wait, self.slave) for wait in waits}

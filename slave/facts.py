@@ -106,8 +106,8 @@ class StoredChannel:
 
     @property
     def executed(self) -> GtidSet | None:
-        """The GTIDs of the transactions that the channel has applied, or that the master dropped. None until the first
-        stream has told whether the servers are MySQL or MariaDB.
+        """The GTIDs of the transactions that the channel has applied, or that the master dropped. None before the first
+        stream, as long as it is unknown whether the servers are MySQL or MariaDB.
         """
         from dumpfilter.binlog.gtid import parse_gtid_set
 
@@ -208,10 +208,11 @@ class Threads(
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Declare a column of the table ``dumpfilter.channels`` that shows a channel's count ``name``, such as
-    ``bytes_read``.
+    """Declare a column of the table ``dumpfilter.channels``. The column shows the channel's count called ``name``, such
+    as ``bytes_read``.
 
-    With ``metric`` the column is also a Prometheus metric of that name. Without, there is no metric.
+    With ``metric`` the value is also a Prometheus metric, called ``dumpfilter_slave_`` followed by ``metric``. With the
+    empty text there is no metric.
     """
     return column(lambda view: view.count(name), metric=metric)
 
@@ -296,7 +297,9 @@ STORED = {column.name for column in Channels.columns} - {
     *("IO_RUNNING", "SQL_RUNNING", "IO_ERROR", "SQL_ERROR"),
     *("FILTER_SEMANTICS", "IMPOSED_BY", "IMPOSED_RULES", "COUNTING_SINCE"),
 }
-"""The columns of :class:`Channels` that a :class:`StoredChannel` tells. The console tells the time as text."""
+"""The names of the columns of :class:`Channels` that can be read from a slave's files (:class:`StoredChannel`). The
+time COUNTING_SINCE is left out, although a file has it, because the console shows it as text and not as a number.
+"""
 
 
 class FilterHits(Facts[tuple[str, str, int]]):
@@ -328,7 +331,9 @@ _NO_VALUES = {ColumnType.TEXT: "", ColumnType.INTEGER: 0, ColumnType.TIMESTAMP: 
 
 
 def _row(columns: Iterable[Column], values: Mapping[str, Any]) -> list[Any]:
-    """Return a row of a server's table. ``values`` has the values of some columns by name."""
+    """Return a row of a server's table with the given ``columns``. ``values`` has the values of some columns by name.
+    Each other column gets the value that stands for nothing in its type.
+    """
     return [values[one.name] if one.name in values else _NO_VALUES[one.type] for one in columns]
 
 

@@ -50,7 +50,9 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 log = logger("dumpfilter.slave")
 
 _SILENT = "the master was silent for too long"
-"""The reason of a call that was cancelled here: by the helper thread, or by stop(), after which nobody reads it."""
+"""The reason of a failure after this process has cancelled the gRPC call. The helper thread cancels the call of a
+silent master. :meth:`IoThread.stop` cancels it, too, but then nobody reads the reason.
+"""
 
 _RETRIED = frozenset(
     {
@@ -101,7 +103,9 @@ Measured.
 """
 
 _SIGN = 150
-"""The bytes of an Alive call and its answer. Measured."""
+"""The size of an Alive call and its answer, bytes. Measured. By an Alive call the slave tells the master during a dump
+that it is alive.
+"""
 
 _MOST_RATE = 0xFFFFFFFF
 """The largest connection rate that the slave can report to its master, bytes per second."""
@@ -150,8 +154,8 @@ class Receiving(Protocol):
         """
 
     def io_ended(self, error: BaseException | None) -> None:
-        """Record the end of the I/O thread, by ``error`` or, for None, without an error. The channel may then let the
-        applier end, too.
+        """Record that the I/O thread has ended. ``error`` is the error that ended the thread, or None if no error did.
+        The channel may then let the applier end, too.
         """
 
 
@@ -164,7 +168,9 @@ class IoThread(ChannelThread):
         super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
         self._owner = owner
         self.source = source
-        """The master, and the configuration with which the thread connects. It may have the user of START REPLICA."""
+        """The master, and the configuration with which the thread connects. It has the user and password of START
+        REPLICA in place of the configured ones, if the statement had them.
+        """
         self._receiver = owner.receiver
         self.counters = owner.counters
         self._backoff = Backoff(source.info.connect_retry)
@@ -215,7 +221,7 @@ class IoThread(ChannelThread):
         binlog.
 
         After a lost connection, and other errors that may be temporary, the thread connects again. Raises
-        ConnectionLost after ``retry_count`` failed attempts, and every other error at once.
+        ConnectionLost after ``retry_count`` failed attempts in a row (0: no limit), and every other error at once.
         """
         try:
             with watching(self._tick, "slave-io-ticker"):
@@ -476,8 +482,8 @@ class IoThread(ChannelThread):
         """Do the periodic work of the helper thread until ``done`` is set. The work is to save ``master.info``, to
         watch the master, and to make Alive calls.
 
-        If the master sends nothing for ``net_timeout`` seconds, the helper thread cancels the call, and the I/O thread
-        connects again.
+        If the master sends nothing for ``net_timeout`` seconds, or longer for the first answer of a connection, the
+        helper thread cancels the call. The I/O thread then connects again.
         """
         while not done.wait(_TICK):
             try:
@@ -496,9 +502,9 @@ class IoThread(ChannelThread):
     def _give_sign(self, stub: rpc.DumpFilterStub, slave_id: str, now: float) -> None:
         """Start an Alive call, which tells the master that the slave is alive, and how fast the connection is.
 
-        The call reports the highest rate in bytes per second that the durations of earlier calls have shown. Therefore
-        the second call of a dump follows the first within a second. ``slave_id`` is the slave's id at the master, and
-        ``now`` the time (``time.monotonic``).
+        The rate in the call, bytes per second, is the highest one that the durations of earlier calls have shown. The
+        first call of a dump measures the rate, and the second call, at most a second later, reports it. ``slave_id`` is
+        the slave's id at the master, and ``now`` the time (``time.monotonic``).
         """
         period = self.source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))

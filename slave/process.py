@@ -127,10 +127,11 @@ def run_slave(
     Without ``audit_file`` the audit log is part of the ordinary log.
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A slave
-    with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The exception is
-    a slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended.
+    with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The exception is a
+    slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended.
 
-    Raises OptionError for impossible options, and otherwise the DumpfilterError that ended a thread first.
+    Raises OptionError for impossible options. A slave without a console, or with ``once``, raises the error that ended
+    a thread first.
     """
     open_audit_log(audit_file)
     # Programs that rotate logs send SIGHUP, which must not end the slave.
@@ -189,7 +190,8 @@ def report(channel: Channel) -> dict[str, Any]:
     """Return the final report of a channel whose two threads have ended, as a dictionary that JSON can represent.
 
     The report has the state of the target, such as counts and hashes of the applied changes by table. Further members
-    are the positions and GTID sets of both threads, and the counts of received messages and bytes.
+    are the positions and GTID sets of both threads, the imposed filter rules, and the counts of received messages and
+    bytes. The counts begin at the newest start of the I/O thread.
     """
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {

@@ -78,7 +78,7 @@ class Receiver:
         self._lock = threading.Lock()
         self.place = Place(MasterInfo, relay_log.directory, save_period=save_period)
         """The newest transaction boundary up to which everything is received, with the GTIDs. The next dump begins
-        there. What was saved last is known to the applier and to other readers of the relay log.
+        there. The applier, and other readers of the relay log, may read up to the boundary that was saved last.
         """
         self._unsynced_events = 0
         self._completed: list[_Run] = []
@@ -94,8 +94,8 @@ class Receiver:
         transaction must be received again.
         """
         self._keeps = False
-        """Whether the bytes after the last resume point are still in the relay log, until the first chunk of the new
-        stream has come.
+        """Whether the bytes after the last resume point are still in the relay log. The first chunk of a new stream
+        tells whether they are needed.
         """
         self._server_id = 0
         """The server id of the events that the slave itself makes, which is that of the master's format description."""
@@ -112,8 +112,8 @@ class Receiver:
 
     @property
     def kept(self) -> Kept:
-        """The received part of an incomplete transaction at the end of the relay log, which the master need not send
-        again: its number of bytes and CRC32.
+        """The size and CRC32 of the received part of an incomplete transaction at the end of the relay log. The master
+        need not send this part again. Without such a part, the value is ``NOTHING_KEPT``.
         """
         return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
@@ -228,9 +228,10 @@ class Receiver:
         }
 
     def rewind(self, to: MasterInfo) -> None:
-        """Truncate the relay log to the position that ``to`` (a content of ``master.info``) has, because the master
-        sends everything after that position again. No stream may be running. Raises RelayLogDamaged if the relay log is
-        shorter.
+        """Truncate the relay log to the position in ``to`` (a content of ``master.info``), and save ``to``, because the
+        master sends everything after that position again. No stream may be running.
+
+        Raises RelayLogDamaged if the relay log ends before the position, and OutputError if a file cannot be written.
         """
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
@@ -300,7 +301,9 @@ class Receiver:
                 self._save(synced=False)
 
     def close(self) -> None:
-        """Write ``master.info``, and close the relay log file. The next stream opens the relay log again."""
+        """Write ``master.info``, and close the relay log file. The next stream opens the relay log again, and receives
+        an incomplete transaction again from its beginning. Raises OutputError if a file cannot be written.
+        """
         with self._lock:
             try:
                 self._save(synced=self._sync_every > 0)
@@ -312,7 +315,8 @@ class Receiver:
         """Begin a new relay log file if the events of ``chunk`` (a message of the master's stream) come from a new
         binlog file.
 
-        Otherwise check that the events continue the current binlog file. Raises StreamError when they do not.
+        Otherwise check that the events continue the current binlog file. Raises StreamError for events that do not
+        continue the file, and for a new file that begins inside a transaction of the old one.
         """
         here, position = self.place.now, self._relay_log.position
         if not chunk.format_description and self._next is None:
@@ -370,8 +374,8 @@ class Receiver:
         """Check that a new stream continues the master's binlog file at the position that the slave asked for.
         ``chunk`` is the first message of the stream.
 
-        A format description event that differs from the event in the relay log shows that the master's file was
-        replaced. Raises StreamError.
+        Raises StreamError for another position, and for a format description event that differs from the event in the
+        relay log. Such an event shows that the master's file was replaced.
         """
         has_file = self._relay_log.position is not None
         if has_file and chunk.format_description != self._relay_log.format_description():
@@ -433,7 +437,10 @@ class Receiver:
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
         """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions. A
-        Gap event has the GTIDs of these transactions and the position after them. Raises StreamDamaged.
+        Gap event has the GTIDs of these transactions and the position after them.
+
+        A chunk without events whose position has moved becomes a single Gap event without GTIDs. Raises StreamDamaged
+        for a gap beyond the chunk.
         """
         data = events
         if chunk.HasField("gaps"):

@@ -119,7 +119,9 @@ class RelayLog(LogWriter[GrowingFile]):
 
     @property
     def names(self) -> list[str]:
-        """The names of the relay log files that the index lists, oldest first. Raises StateCorrupt."""
+        """The names of the relay log files that the index lists, oldest first. Raises StateCorrupt for an unusable
+        index.
+        """
         return read_index(self.directory)
 
     def recover(self, recorded: RelayPosition | None) -> None:

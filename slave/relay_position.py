@@ -56,8 +56,8 @@ class RelayLag(NamedTuple):
     bytes: int
     lag_bytes: int
     lag_seconds: float | None
-    """The time since the server wrote the first event that is not applied, seconds. None if the relay log cannot be
-    read.
+    """The time since the server wrote the first event that is not applied, seconds. 0 if everything is applied, and
+    None if the relay log cannot be read.
     """
 
 

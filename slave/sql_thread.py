@@ -39,8 +39,9 @@ from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progres
 class UntilPosition:
     """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
-    The applier stops after the first transaction that ends at or after ``position`` in ``file``. ``log`` says whose
-    file this is: a binlog file of the master (``Source``), or a relay log file of the slave (``Relay``).
+    The applier stops at the first transaction boundary at or after the byte offset ``position`` in ``file``. A later
+    file counts as after it. ``log`` says whose file this is: a binlog file of the master (``Source``), or a relay log
+    file of the slave (``Relay``).
     """
 
     log: Literal["Source", "Relay"]
@@ -55,10 +56,11 @@ class UntilPosition:
         return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the condition of START REPLICA UNTIL is met, so that the applier stops. ``info`` has the
-        applier's position, a transaction boundary.
+        """Tell whether the applier has reached the position of START REPLICA UNTIL, so that it stops.
 
-        ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
+        ``info`` has the applier's position, a transaction boundary. ``executed`` holds the GTIDs of the transactions
+        that were applied or that the master dropped so far. Only :class:`UntilGtids`, which has the same method, uses
+        ``executed``.
         """
         if self.log == "Relay":
             return bool(info.relay_file) and self._is_reached(info.relay_file, info.relay_offset)
@@ -66,11 +68,11 @@ class UntilPosition:
 
     def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
         """Tell whether the applier must stop before the next transaction, because this transaction begins at or after
-        the position that START REPLICA UNTIL names. A run of dropped transactions counts as one transaction.
+        the position of START REPLICA UNTIL. A run of dropped transactions counts as one transaction.
 
         The transaction begins at the position ``at`` in the relay log. In the master's binlog it begins at
-        ``source_begin`` in ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs.
-        Only :class:`UntilGtids`, which has the same method, uses them.
+        ``source_begin`` in ``source_file``; 0 stands for an unknown position, at which the applier does not stop.
+        ``gtids`` are the transaction's GTIDs. Only :class:`UntilGtids`, which has the same method, uses ``gtids``.
         """
         if self.log == "Relay":
             return self._is_reached(*at)
@@ -83,9 +85,10 @@ class UntilPosition:
 class UntilGtids:
     """The condition UNTIL ``SQL_BEFORE_GTIDS`` or UNTIL ``SQL_AFTER_GTIDS``.
 
-    With ``before`` the applier stops before the first transaction whose GTID is in the set. Without ``before`` it
-    stops when all transactions of the set have been applied or dropped. A MariaDB GTID such as 0-1-5 stands for this
-    one transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it.
+    With ``before`` the applier stops before the first transaction whose GTID is in the set. Without ``before`` it stops
+    when all transactions of the set have been applied, or dropped by the master. A MariaDB GTID such as 0-1-5 stands
+    for this one transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it. A set of MySQL's GTIDs
+    never stops the applier of a MariaDB binlog, nor the other way round.
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
@@ -130,7 +133,7 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     """Yield the events of the relay log file ``path`` between the byte offsets ``start`` and ``end``. Raises
-    RelayLogDamaged when an event is damaged.
+    RelayLogDamaged when the file cannot be read or an event is damaged.
 
     If the file ends before ``end``, RelayLogDamaged is raised before the first event. Such a file may even lack a part
     of its head, the first events, which name the master and its collation. The applier must not save a position in such
@@ -191,18 +194,21 @@ class Applying(Protocol):
         """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
         Replicate_Do_DB.
 
-        They are the applier's own uses, and the master's uses for dropped events. The relay log holds the master's uses
-        in its Gap events, which stand for dropped transactions.
+        The applier reports its own uses of rules, and the master's. The relay log holds the master's uses in its Gap
+        events, which stand for dropped events.
         """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the relay log after the applier's saved position, because the thread ``finder`` has found damage in
-        the relay log. Return True if the I/O thread receives that part again.
+        the relay log. Return True if ``finder`` shall continue, since the master sends that part again.
+
+        Return False if the relay log was damaged too often at one position, or ``finder`` is being stopped.
         """
 
     def sql_ended(self, error: BaseException | None) -> None:
-        """Record the end of the applier, by ``error`` or, for None, without an error. The channel may then stop the I/O
-        thread, too.
+        """Record that the applier has ended. ``error`` is the error that ended the applier, or None if no error did.
+
+        After an error the channel also stops the I/O thread, unless the slave's option ``alone`` is set.
         """
 
 
@@ -226,15 +232,15 @@ class SqlThread(ChannelThread):
         self.until = until
         """The condition of START REPLICA UNTIL, also after the thread has ended."""
         self._completed: list[Gtid] = []
-        """The GTIDs of completed transactions that the place does not show yet."""
+        """The GTIDs of completed transactions that have not been added to ``_place.gtids`` yet."""
         self._applier: EventApplier | None = None
         self._filter_is_old = False
         self._damage: RelayLogDamaged | None = None
-        """The damage of the relay log that the I/O thread has found. None without any."""
+        """The damage of the relay log that the I/O thread has found, or None."""
         self._names: NameRules | None = None
         self._pending: Hits = Counter()
-        """The uses of filter rules on the master that belong to the next transaction. The relay log has them before
-        the transaction.
+        """The uses of filter rules on the master that belong to the next transaction. In the relay log they stand
+        before this transaction.
         """
         if place_order(place.now.relay_position) > place_order(self._relay_end.position):
             raise StateCorrupt(
@@ -249,8 +255,8 @@ class SqlThread(ChannelThread):
                 ) from error
 
     def follow_filter(self) -> None:
-        """Replace the thread's filter, because the master's operator has changed the filters that are imposed on this
-        slave.
+        """Let the thread replace its filter, because the master's operator has changed the filters that are imposed on
+        this slave.
 
         The thread first applies the part of the relay log that it is working on with the old filter.
         """
@@ -271,9 +277,10 @@ class SqlThread(ChannelThread):
     def run(self) -> None:
         """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
 
-        When the I/O thread has ended for good, the thread also ends at the end of the relay log. If the relay log is
-        damaged, the slave receives it again from the thread's saved position on. After another error the target (the
-        slave's data) is restored to its state at the saved position, and the error is raised.
+        When ``relay_end.is_last`` says that the I/O thread has ended, the thread also ends at the end of the relay log.
+        After an error the thread goes back to its saved position, and restores the target (the slave's data) to the
+        saved state. If the error is damage of the relay log, the slave receives the relay log again from that position,
+        and the thread continues. Damage that comes back too often, and every other error, is raised.
         """
         while True:
             try:
@@ -320,7 +327,9 @@ class SqlThread(ChannelThread):
         return self.stopping or self._damage is not None or end.is_last or end.position != here
 
     def _go_back(self) -> None:
-        """Restore the target to its state at the saved position, from which the next SQL thread begins."""
+        """Go back to the saved position in ``relay-log.info``, and restore the target to its state there. The next
+        events are filtered by a new :class:`EventApplier`.
+        """
         self._report_hits()
         self._place.go_back(self._place.saved)
         self._completed.clear()
@@ -333,7 +342,7 @@ class SqlThread(ChannelThread):
         ``end``. Return True if the thread shall continue, and False if STOP REPLICA or the condition of START REPLICA
         UNTIL ends it.
 
-        Raises RelayLogDamaged.
+        Raises RelayLogDamaged for a relay log that is damaged, or shorter than ``end``.
         """
         names = read_index(self._directory)
         try:
@@ -392,7 +401,8 @@ class SqlThread(ChannelThread):
         """Apply the events of the relay log file ``path`` between the byte offsets ``start`` and ``end``. Return True
         if the thread shall continue, and False if STOP REPLICA or the condition of START REPLICA UNTIL ends it.
 
-        ``head`` is the content of the file's first events, which name the master's binlog file. Raises RelayLogDamaged.
+        ``head`` is the content of the file's first events, which name the master's binlog file. Raises RelayLogDamaged
+        for a damaged event, and StreamError if ``end`` lies inside a transaction.
         """
         applier = self._applier
         assert applier is not None

@@ -321,7 +321,8 @@ class MasterInfo(PlaceInfo):
         """Return the content of ``master.info`` for a slave that has received nothing after the applier's position
         ``applied``. With this content the master sends everything after that position again.
 
-        The result keeps the server family (MySQL or MariaDB) and the collation for names.
+        The result keeps the server family (MySQL or MariaDB). If the applier has a position, the result also keeps the
+        collation for names.
         """
         if not applied.source_file:
             return MasterInfo(family=self.family, retrieved=applied.executed)
@@ -382,7 +383,8 @@ class ImposedInfo(Info):
     @classmethod
     def save(cls, directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
         """Save the filters ``imposed``, which the master's operator has set for this slave, in place of those saved
-        before. ``directory`` is the channel's directory, which has the file. Raises OutputError.
+        before. ``directory`` is the channel's directory, which has the file. Raises OutputError if the file cannot be
+        written.
         """
         filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
         cls.file(directory).save(cls(filters=filters))

@@ -6,8 +6,8 @@ docs/targets.md shows an example.
 The target ``summary`` keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
 For each table it counts row changes and computes a hash over them, the digest. Each row change is hashed together with
 the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``. ``kind`` is insert,
-update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those of the before-image and
-the after-image.
+update or delete. ``columns`` are the number of columns and the bitmaps of the columns present. ``lengths`` are those of
+the before-image and the after-image.
 
 The digest of a table depends on the row changes and their order alone. It does not depend on the grouping of rows into
 events and transactions, or on table ids, event versions or compression. A digest is 16 bytes, which the slave can save

@@ -90,8 +90,8 @@ class RelayEnd(Progress):
         self.position: RelayPosition | None = None
         """The position up to which the relay log is complete. None before the first relay log file."""
         self.is_last = False
-        """Whether the I/O thread has ended, so that the applier ends at :attr:`position`. A reader reads this attribute
-        before the position.
+        """Whether the I/O thread has ended, so that the applier ends at :attr:`position`. Read this attribute before
+        :attr:`position`. Otherwise the position may be older than the end of the I/O thread.
         """
 
     def publish(self, position: RelayPosition | None) -> None:
@@ -111,7 +111,8 @@ class RelayEnd(Progress):
 
 
 class ChannelThread:
-    """One run of one of a channel's two threads (I/O or SQL), from START REPLICA to STOP REPLICA.
+    """One run of one of a channel's two threads (I/O or SQL), from START REPLICA until STOP REPLICA, an error, or the
+    end of the work.
 
     ``name`` is the name of the thread. When the run ends, the thread calls ``on_end`` with the error that ended the
     run, or with None.
@@ -128,7 +129,7 @@ class ChannelThread:
         self.error: BaseException | None = None
         """The error that ended the run. None while the thread runs, or if it ended without an error."""
         self.error_at = 0.0
-        """The Unix time of the error, seconds."""
+        """The Unix time of the error, seconds; 0 without an error."""
 
     @property
     def running(self) -> bool:
@@ -181,8 +182,8 @@ class ChannelMeasurements:
     """The counts of a channel's applier over all its starts, and histograms of two delays. After an error, transactions
     that are applied again count twice.
 
-    The delays run from a transaction's commit on the server until the slave has received it, and until the slave has
-    applied it.
+    ``relay_delay`` runs from a transaction's commit on the server until the slave has received the transaction, and
+    ``apply_delay`` until the slave has applied it.
     """
 
     events_filtered: int = 0
