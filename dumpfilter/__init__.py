@@ -58,7 +58,9 @@ __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module at the first use of the name (PEP 562)."""
+    """Return the object with the public name ``name``, and import its module at the first use of the name (PEP 562).
+    Raises AttributeError for a name that is not public.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(_MODULES[name]), name)

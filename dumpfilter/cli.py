@@ -158,7 +158,9 @@ def _options(
 def main() -> None:
     """Run the sub-command that the command line names.
 
-    A DumpfilterError becomes one line on standard error, and the process exits with the error's exit code.
+    A DumpfilterError becomes one line on standard error, and the process exits with the error's exit code. The exit
+    code is 1 for an error of the operating system or a missing package, :data:`INTERRUPTED` after Ctrl-C, and
+    :data:`READER_GONE` when the reader of the output went away.
     """
     _open_standard_streams()
     sys.meta_path.insert(0, HiddenPandas())
@@ -183,7 +185,8 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run the sub-command that the command line names.
+    """Run the sub-command that the command line names. Before that, mend the environment variables by which Rich and
+    the shell's completion would fail.
 
     Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
     """

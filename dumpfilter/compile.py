@@ -23,6 +23,9 @@ from dumpfilter.base.compiler import extensions
 def compile_kernels() -> int:
     """Compile the modules with kernels (numba functions) that have no valid extension module. Return the number of
     these modules.
+
+    If another process compiles at the moment, wait for its end first. Raises ImportError without numba, and OSError if
+    the C compiler fails or no directory can be written to.
     """
     with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.

@@ -103,7 +103,8 @@ def lost_interrupts_again() -> Iterator[None]:
     """Make sure that Ctrl-C and :func:`ending_at_signals` end the ``with`` block, even if Python loses the exception.
 
     Python only reports an exception inside one of the interpreter's callbacks, and goes on. Imports have such
-    callbacks, for example. The process gets a signal that is lost in this way again after 0.05 s.
+    callbacks, for example. If the exception of a signal is lost in this way, the process sends the signal to itself
+    again after 0.05 s.
     """
     report = sys.unraisablehook
 

@@ -113,10 +113,10 @@ def committed(
     """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` block. Raises
     OutputError.
 
-    After an error, ``path`` stays unchanged and the new file is removed. Until the end the new file has the name
-    ``beside``, by default the name of ``path`` with ``.new`` at its end. Concurrent writers of one path need different
-    names. With ``synced`` the replaced file survives a power failure. Otherwise it surely survives only a crash of the
-    process.
+    After an error in the block or in writing, ``path`` stays unchanged and the new file is removed. Until the end the
+    new file has the name ``beside``, by default the name of ``path`` with ``.new`` at its end. Concurrent writers of
+    one path need different names. With ``synced`` the replaced file survives a power failure. Otherwise it surely
+    survives only a crash of the process.
     """
     beside = beside or path.with_name(f"{path.name}.new")
     descriptor = create(beside, mode)
@@ -149,7 +149,8 @@ def replace_directory(new: Path, target: Path, aside: Path) -> None:
     """Rename the directory ``new`` to ``target``. An existing ``target`` is renamed to ``aside`` first, and the caller
     removes ``aside``.
 
-    After an error the existing directory has its old name again. Raises OSError.
+    If the renaming fails, OSError is raised, and the existing directory has its old name again. Raises OutputError if
+    the rename cannot be synced to the disk.
     """
     is_there = target.exists()
     if is_there:
@@ -185,10 +186,10 @@ def locked(path: Path, busy: str) -> Iterator[int]:
 class DirectoryLock:
     """A lock on a directory (``flock`` on the file ``path`` in it), so that two processes never share the directory.
 
-    The constructor takes the lock, and creates the directory if it is missing. If another process holds the lock,
-    the constructor waits up to ``patience`` seconds, because that process may be ending. After that time it raises
-    DirectoryBusy with the text ``busy``, in which ``{process}`` stands for that process's number. The operating system
-    gives up the lock when the process ends, even after a crash.
+    The constructor takes the lock, and creates the directory if it is missing. If another process holds the lock, the
+    constructor waits up to ``patience`` seconds, because that process may be ending. After that time it raises
+    DirectoryBusy with the text ``busy``, in which ``{process}`` stands for that process's number. It raises OutputError
+    if the lock file cannot be made. The operating system gives up the lock when the process ends, even after a crash.
     """
 
     def __init__(self, path: Path, busy: str, *, patience: float = 0.0) -> None:

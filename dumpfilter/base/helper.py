@@ -16,7 +16,7 @@ from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError
 
 END = None
-"""The request at which a helper ends. It also ends when the other end of its socket closes."""
+"""The request at which a helper ends. A helper also ends when the other end of its socket closes."""
 
 END_TIMEOUT = 10.0
 """The time that a helper has to end by itself before it is killed, seconds."""

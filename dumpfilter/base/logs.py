@@ -89,8 +89,8 @@ class _State:
     """The handler that :func:`configure` has made."""
     preferred_format: Format | None = None
     preferred_level: Level | None = None
-    """The level that the user has chosen for every command (:func:`prefer`), as :attr:`preferred_format`; None: no
-    choice.
+    """The lowest level that the user has chosen for every command (:func:`prefer`); None: no choice.
+    ``preferred_format`` is the user's choice of the format in the same way.
     """
 
 
@@ -142,8 +142,8 @@ def shows(level: Level) -> bool:
 def prefer(format: Format | None, level: Level | None) -> None:
     """Set the format and the lowest level of the log, as the user has chosen them on the command line.
 
-    They apply to every later :func:`configure` that is called without a format or level. None: the user has chosen
-    nothing.
+    The choice applies to every later :func:`configure` that is called without a format or level. None: the user has
+    chosen nothing.
     """
     _State.preferred_format, _State.preferred_level = format, level
 
@@ -158,8 +158,8 @@ def configure(
     """Configure this process to write its log to standard error.
 
     Without ``format`` or ``level`` the user's choice for every command applies (:func:`prefer`). ``otherwise`` is the
-    level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets a line for each
-    uncaught exception of a thread.
+    level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets Python's
+    warnings, and a line for each uncaught exception of a thread.
     """
     _State.format = format or _State.preferred_format or Format.TEXT
     _State.level = level = level or _State.preferred_level or otherwise

@@ -16,6 +16,9 @@ _ALIVE = "WATCHDOG=1"
 class ServiceManager:
     """The service manager (systemd) that started this process, to which messages are sent. Without one, as in a
     terminal, nothing is sent.
+
+    The constructor reads systemd's environment variables, such as NOTIFY_SOCKET, and removes them from this process's
+    environment.
     """
 
     def __init__(self) -> None:

@@ -67,7 +67,8 @@ class StateFile(Generic[S]):
     def load(self) -> S | None:
         """Read the state file, and return the state in it, or None if the file does not exist.
 
-        Raises StateCorrupt, which names the file and the remedy.
+        Raises StateCorrupt, which names the file and the remedy, for a file that cannot be read, is damaged, or has
+        another format.
         """
         try:
             with open(self.path, "rb") as file:
@@ -97,14 +98,14 @@ class StateFile(Generic[S]):
     def save(self, state: S, *, synced: bool = True) -> None:
         """Write ``state`` to the state file, which is replaced atomically.
 
-        With ``synced`` wait until the new file is on the disk. Raises OutputError.
+        With ``synced`` wait until the new file is on the disk. Raises OutputError if the file cannot be written.
         """
         files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
 
     def encode(self, state: State) -> bytes:
-        """Return the content of the state file that stands for ``state``.
+        """Return the bytes of a state file with the state ``state``.
 
-        It is a JSON object with the file's name (``kind``), the format version, the members of the state, and a
+        The bytes are a JSON object with the file's name (``kind``), the format version, the members of the state, and a
         checksum (``crc32``).
         """
         kind, members = self.path.name, state.model_dump(mode="json")

@@ -100,7 +100,8 @@ def proves_password(password: StoredPassword, plugin: str, nonce: bytes, respons
     """Tell whether ``response`` is the digest that a client with the right password sends at a login.
 
     The digest is computed from the password and ``nonce``, the random bytes that the server sent. ``plugin`` is the
-    authentication plugin, which decides how.
+    authentication plugin, which decides how the digest is computed. For a user without a password the right response is
+    empty.
     """
     # Without a password, some clients send a single NUL instead of an empty response.
     given = b"" if response == b"\0" else response

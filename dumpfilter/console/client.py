@@ -86,7 +86,8 @@ def console_login(host: str, port: int, user: str, password: str, ca: Path | Non
     """Return the settings of a login at a console (the port of a master or slave for MySQL clients).
 
     ``ca`` is a file of CAs, one of which must have signed the console's certificate. With ``ca`` None the client uses
-    TLS if the console offers TLS, and does not check the certificate.
+    TLS if the console offers TLS, and does not check the certificate. A console on this machine may then also get the
+    password without TLS, encrypted with a key that the console sends.
     """
     tls = ClientTls(TlsMode.PREFERRED) if ca is None else ClientTls(ca=ca, ca_option=CA_OPTION)
     # A console on another machine that offers no TLS is none of dumpfilter's, and does not get the password.
@@ -119,8 +120,8 @@ def run_statements(
 
     ``seconds`` is the time after which a console that does not answer a statement counts as lost; None: no limit.
 
-    Raises StatementFailed at the first statement that the console refuses. Raises ConnectionLost if the console cannot
-    be reached or closes the connection.
+    Raises StatementFailed at the first statement that the console refuses, and also for a refused login. Raises
+    ConnectionLost if the console cannot be reached or closes the connection, and OptionError for an unusable CA file.
     """
     line = 0
     try:

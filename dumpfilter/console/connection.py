@@ -1,4 +1,5 @@
-"""One client's connection: the login, then one command after another until the client leaves. The console's server.
+"""One client's connection: the login, then one command after another until the client leaves. The module also has the
+server of the console.
 
 All connections of a console share one asyncio event loop. Each statement runs in a worker thread, so that a long
 statement delays no other client and can be interrupted.
@@ -219,15 +220,17 @@ class Connection:
         return self._stream
 
     def kill_query(self) -> None:
-        """Interrupt the statement that the client is running. The client receives error 1317 for it."""
+        """Interrupt the statement that the client is running, if there is one. The client receives error 1317 for that
+        statement.
+        """
         if not self._killed.done():
             self._killed.set_result(None)
 
     async def finished(self, work: asyncio.Future[T]) -> T:
-        """Wait for the result of ``work``, and return it, unless KILL QUERY or the client's leaving ends the wait.
+        """Wait until ``work`` is done, and return its result.
 
-        Raises SqlError 1317 if KILL QUERY comes before the result, and ClientGone if the client leaves before. ``work``
-        is cancelled then.
+        Raises SqlError 1317 if KILL QUERY comes before the result, and ClientGone if the client leaves before. In both
+        cases ``work`` is cancelled.
         """
         killed = self._killed = asyncio.get_running_loop().create_future()
         try:
@@ -341,7 +344,8 @@ class Connection:
         return auth.certificate_proof(password, plugin, nonce, self._tls.fingerprint)
 
     async def _prove_in_full(self, crypt: Sha2Crypt, nonce: bytes) -> bool:
-        """Ask the client for the password itself, and tell whether the stored hash ``crypt`` is of that password.
+        """Ask the client for the password itself, and tell whether the stored hash ``crypt`` is of that password. If
+        so, keep the password's digest in memory, by which later logins are checked.
 
         Without TLS the client encrypts the password with the port's RSA key. ``nonce`` has the random bytes of the
         greeting, which take part in that encryption.
@@ -604,6 +608,9 @@ def serving(
     password and the role of each user by name. ``directory`` has the open connections of all ports of the process.
     Raises OptionError if the address cannot be used, and OutputError if the file for the port's number cannot be
     written.
+
+    The call changes two settings of the process: the interval at which Python switches threads, and the objects that
+    the garbage collector visits (``gc.freeze``). It also logs users without a password.
     """
     if endpoint.new_password_file is not None:
         log.warning(

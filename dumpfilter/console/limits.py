@@ -99,7 +99,7 @@ class UserLimits:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count the processor time of the current thread inside the ``with`` block against the user's limit. The
-        object can also decorate a function.
+        context manager can also decorate a function.
         """
         begun = time.thread_time()
         try:

@@ -102,6 +102,7 @@ def serving_metrics(
 
     ``collectors`` returns prometheus_client's collectors, which read the metrics at each scrape. Raises OptionError
     when the address cannot be used, and Exposed when other machines could read the metrics without a certificate.
+    Raises OutputError when the file for the port's number cannot be written.
     """
     if endpoint is None:
         yield None

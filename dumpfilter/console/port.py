@@ -110,7 +110,8 @@ class ConsoleEndpoint(Endpoint):
 
         ``passwords`` and ``roles`` are those of the configuration file. The endpoint's own user replaces a configured
         user of the same name, and has the role ``all`` with a password, and ``read`` without. Raises Exposed if a user
-        has no password although other machines can reach the console.
+        has no password although other machines can reach the console. If the endpoint is insecure, a warning is logged
+        instead.
         """
         users, roles = dict(passwords), dict(roles)
         if self.user is not None or not users:
@@ -280,7 +281,9 @@ class ClientPort:
             self.pool.shutdown(wait=False, cancel_futures=True)
 
     async def _accept_clients(self, listener: socket.socket) -> None:
-        """Accept clients until this task is cancelled. An error in accepting them is logged once a minute."""
+        """Accept clients until this task is cancelled. An error in accepting a client is logged, but not more than one
+        in ten seconds.
+        """
         complaints = Seldom()
 
         def complain(error: Exception) -> None:
@@ -313,7 +316,8 @@ class ClientPort:
     def change_users(
         self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
     ) -> None:
-        """Replace the users who may log in to this port, and their roles (which statements each may run).
+        """Replace the users who may log in to this port, and their roles (which statements each may run). With
+        ``roles`` None every user has the role ``all``.
 
         The connections of users who are gone, or who have another password now, are closed. A changed role takes effect
         at the user's next statement.

@@ -74,11 +74,12 @@ class Prepared:
         return "".join(part + value for part, value in zip(self.parts, literals, strict=True))
 
     def read_values(self, fields: Fields, codec: str) -> list[Value]:
-        """Return the parameter values of a COM_STMT_EXECUTE packet.
+        """Return the parameter values of a COM_STMT_EXECUTE packet, and keep the types of the parameters if the packet
+        has them.
 
         ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the
-        Python codec of the client's character set. Raises MalformedPacket, and SqlError 1210 when the client has never
-        sent the types, and 1235 for a date or time.
+        Python codec of the client's character set. Raises MalformedPacket for a packet that is too short. Raises
+        SqlError 1210 when the client has never sent the types, and 1235 for a date or time.
         """
         count = self.parameters
         if not count:

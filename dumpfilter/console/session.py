@@ -1,4 +1,4 @@
-"""The state of one client between statements (current database, variables, warnings), and the tables that it reads.
+"""The state of one client between statements (current database, variables, warnings), and the tables that SELECT reads.
 
 A worker thread of the console runs the session's methods, one statement at a time. The methods block until they are
 done, and do no network I/O.
@@ -115,8 +115,8 @@ def _catalog(executor: Executor, *, with_columns: bool) -> Iterator[Row]:
     """Yield a row for each column of each table that clients can read. The row has the values of the column, of its
     table and of its schema, by the names that they have in the ``information_schema``.
 
-    Without ``with_columns`` yield one row for each table, whose values of a column mean nothing. A table's columns are
-    found by reading the whole table.
+    Without ``with_columns`` yield one row for each table, in which the values of a column have no meaning. That is
+    faster, because a table's columns are found by reading the whole table.
     """
     tables = dict(executor.tables)
     tables |= {(INFORMATION_SCHEMA, name.upper()): partial(Result, of) for name, of in _COLUMNS.items()}
@@ -157,7 +157,11 @@ except for those that :func:`_information` makes from the catalog.
 
 
 def _information(executor: Executor, table: str) -> Result:
-    """Return the table ``table`` of the ``information_schema``. Its columns choose values of the catalog's rows."""
+    """Return the columns and rows of the ``information_schema`` table ``table``, whose name is in lower case.
+
+    The rows of COLUMNS, SCHEMATA and TABLES describe the tables that clients can read. Any other table has constant
+    rows or none.
+    """
     found, names = _COLUMNS[table], [column.name for column in _COLUMNS[table]]
     if table not in ("columns", "schemata", "tables"):
         return Result(found, _CONSTANT_ROWS.get(table, ()))
@@ -243,8 +247,9 @@ class Session:
     def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
         """Replace the client's user variables (values by name) and prepared statements (by statement id).
 
-        Raises SqlError 1041 if the new ones take more memory than a client may use, or if all clients together would
-        use more than the port allows. Then nothing is replaced.
+        Raises SqlError 1041 if the new variables and statements take more than ``CLIENT_MEMORY`` bytes. Raises 1041
+        also if the client's memory grows, and all clients of the port together would then need more than
+        ``CONSOLE_MEMORY`` bytes. After an error nothing is replaced.
         """
         parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
         size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))
@@ -288,9 +293,11 @@ class Session:
         return name
 
     def select(self, text: str, *, is_own: bool = False) -> Result:
-        """Run a SELECT in this session, and return its result. Raises SqlError.
+        """Run a SELECT in this session, and return its result. The time limit is the session's ``max_execution_time``.
+        By default a SELECT that may read tables has a limit of 60 seconds, and any other SELECT has none.
 
         ``is_own`` is true for the console's own SELECT of few rows, which does not wait for the user's other SELECTs.
+        Raises SqlError, for example 1317 after an interruption and 3024 after the time limit.
         """
         limit = self.variables()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
@@ -322,7 +329,7 @@ class Session:
         return Environment(self.find_table, self.database, variables, self.user_variables, functions)
 
     def find_table(self, schema: str, name: str) -> Result:
-        """Return the columns and rows of a table that SELECT can read.
+        """Return the columns and rows of the table ``name`` in ``schema``, as SELECT reads them.
 
         Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of tables in
         information_schema ignore case. Raises SqlError for a table that does not exist: 1109 in information_schema,
@@ -340,8 +347,9 @@ class Session:
         return read()
 
     def table(self, schema: str | None, name: str) -> Result:
-        """Return the columns and rows of a table that SELECT can read. ``schema`` None means the current database.
-        Raises SqlError for a table that does not exist.
+        """Return the columns and rows of the table ``name``, as SELECT reads them. ``schema`` None means the current
+        database. Raises SqlError 1046 if no database is selected, and the errors of :meth:`find_table` for a table that
+        does not exist.
         """
         return self.find_table(self.schema(schema), name)
 

@@ -164,7 +164,7 @@ def _set(session: Session, assignments: str) -> Result:
     """Carry out a SET statement in the client's session.
 
     The values of all assignments are computed before the first variable is set. Raises SqlError for a variable that
-    cannot be set, and for the value.
+    cannot be set, for a value that the variable cannot have, and for a syntax error.
     """
     tree = parse(f"SET {assignments}", MAX_STATEMENT)
     own: dict[str, Value] = {}
@@ -310,7 +310,9 @@ def _accept(session: Session) -> Result:
 
 
 def _answer(syntax: str, carry_out: Callable[..., Result], need: Need = _READS, **constants: object) -> None:
-    """Add a statement to the grammar. ``carry_out`` gets the session, the parsed values and ``constants``."""
+    """Add a statement with this ``syntax`` to the grammar. ``carry_out`` gets the session, the parsed values and
+    ``constants``, and returns the result. ``need`` has the role that the statement requires.
+    """
     form(syntax, lambda **values: Command(need, carry_out, constants | values))
 
 

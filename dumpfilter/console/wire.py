@@ -168,7 +168,7 @@ class CompressedChannel:
 
     async def write(self, data: bytes | memoryview) -> None:
         """Compress ``data``, a large piece in another thread, and send it. Wait until most of it has been sent. Raises
-        ConnectionError.
+        ConnectionError when the connection is lost.
         """
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]
@@ -227,7 +227,7 @@ class PacketStream:
         self._reader = reader
         self._writer = writer
         self.sequence = sequence
-        """The sequence number of the next packet, which the numbers of the client's packets continue."""
+        """The sequence number that the next packet has, in whichever direction it goes."""
         self._pending = bytearray()
         self.tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
         """The encryption of the connection, or None for a connection without encryption."""
@@ -287,7 +287,8 @@ class PacketStream:
         """Send packets that already have their headers. ``sequence`` is the sequence number for the next packet after
         them.
 
-        The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone.
+        The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone
+        when the client leaves or takes longer.
         """
         self.sequence = sequence
         await self.drain()
@@ -304,7 +305,8 @@ class PacketStream:
     def send_at_once(self, packets: bytes, sequence: int) -> None:
         """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
 
-        ``sequence`` is the sequence number for the next packet after them. Raises ClientGone.
+        ``sequence`` is the sequence number for the next packet after them. Raises ClientGone when the connection is
+        lost.
         """
         self.sequence = sequence
         try:
@@ -314,7 +316,7 @@ class PacketStream:
 
     async def _length(self, number: int) -> int:
         """Read the header of the packet with the sequence number ``number``, and return the packet's length in bytes.
-        Raises ClientGone.
+        Raises ClientGone when the client leaves, or sends another number.
         """
         header = await self._read(_HEADER, None)
         if header[3] != number:
@@ -410,8 +412,8 @@ async def greet(client: socket.socket, greeting: bytes) -> bytes:
 async def open_stream(
     client: socket.socket, sequence: int = 0, context: ssl.SSLContext | None = None
 ) -> PacketStream:
-    """Make the stream of packets between a client and the console. ``sequence`` is the sequence number of its next
-    packet.
+    """Make the stream of packets between a client and the console, on the connected socket ``client``. ``sequence`` is
+    the sequence number of the stream's next packet.
 
     With ``context`` the client and the console first carry out the TLS handshake. Raises ClientGone with the reason if
     the handshake fails.
@@ -490,8 +492,9 @@ def asks_for_tls(data: bytes) -> bool:
 def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Login:
     """Parse the login packet of a new connection (HandshakeResponse41), and return its fields.
 
-    ``server`` has the capabilities that the console announced. Raises MalformedPacket, also for clients older than
-    MySQL 4.1, and for a client that names TLS without having begun it.
+    ``server`` has the capabilities that the console announced. ``is_encrypted`` tells whether the packet came over TLS.
+    Raises MalformedPacket for an incomplete packet, for clients older than MySQL 4.1, and for a client that announces
+    TLS without having begun it.
     """
     fields = Fields(data)
     capabilities = Capabilities(fields.uint(4)) & server

@@ -113,8 +113,8 @@ _CURE = (
 
 
 def _compile() -> None:
-    """Compile the kernels (numba functions) of all modules in another process. In this process, the modules' kernels
-    were imported without numba. Raises KernelsMissing.
+    """Compile the kernels (numba functions) of all modules, in another process, which alone imports numba. Raises
+    KernelsMissing if the compilation fails.
     """
     path = os.pathsep.join((str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(

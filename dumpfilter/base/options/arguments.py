@@ -42,7 +42,7 @@ _TRUTH = {"1": True, "on": True, "true": True, "0": False, "off": False, "false"
 
 
 class UnknownOption(OptionError):
-    """An error about an option that does not exist. The text names the most similar option."""
+    """An error about an option that does not exist. The text names a similar option, if there is one."""
 
 
 class Named(NamedTuple):
@@ -143,11 +143,13 @@ def arguments_of(
     typed: Sequence[str], command: str, names: Callable[[str], OptionNames], of_servers: OptionNames
 ) -> list[Named | str]:
     """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
-    names, then those of the command line. A text that is no known option is returned as it is.
+    names, then those of the command line. A text that is no known option is returned as it is. Only the last setting of
+    a flag is returned.
 
     ``typed`` has the words of the command line after the name ``command``. ``names`` returns the option names of each
     of :data:`WITH_OPTION_FILES`, since several commands can share one file. A server's section, such as ``[mysqld]``,
-    may set only options of ``of_servers``. Raises OptionError.
+    may have options that are not in ``of_servers``; they are ignored. Raises OptionError for an unusable option file,
+    an unknown option in a section of dumpfilter, and a wrong value.
     """
     given = list(from_command_line(typed, names(command)))
     values = {one.name: one.value for one in given if isinstance(one, Named)}
@@ -182,7 +184,8 @@ def _own_option(option: FileOption, command: str, names: Callable[[str], OptionN
     """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND] of an option file, for the command
     ``command``. Return None for another section, and for an option in [dumpfilter] that only other commands have.
 
-    ``names`` returns the option names of each command. Raises OptionError.
+    ``names`` returns the option names of each command. Raises OptionError for an unknown section or option, a wrong or
+    missing value, and an option that only the command line may have.
     """
     ours, _, of = option.section.lower().partition("-")
     if ours != "dumpfilter":
@@ -204,10 +207,11 @@ def _own_option(option: FileOption, command: str, names: Callable[[str], OptionN
 
 
 def from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Named | str]:
-    """Yield the options and the other words of a command line, in order. A value may be the word after its option.
+    """Yield the options and the other words of a command line, in order. The value of an option may be the next word.
 
-    A word that is no option, or an unknown option, is yielded unchanged. So the command's parser can report it. Raises
-    OptionError for a flag's value that is neither on nor off.
+    A word that is no option, or an unknown option, is yielded unchanged, so that the command's parser can report it. An
+    unknown option with the prefix ``loose-`` is left out. Raises OptionError for a flag's value that is neither on nor
+    off.
     """
     rest = iter(typed)
     for token in rest:

@@ -45,10 +45,11 @@ def read_small_file(path: Path) -> bytes:
 
 
 def read_password(path: Path | None, variable: str = "") -> str:
-    """Return the password in the first line of a file or, with None for ``path``, in an environment variable.
+    """Return the password in the first line of the file ``path`` or, with None for ``path``, in the environment
+    variable ``variable``.
 
-    Without either the password is empty. No option takes a password itself, because other users of the machine can see
-    command lines. Raises OptionError for a file that cannot be read.
+    The password is empty if the file is empty or the variable is not set. No option takes a password itself, because
+    other users of the machine can see command lines. Raises OptionError for a file that cannot be read.
     """
     if path is None:
         return os.environ.get(variable, "")
@@ -61,7 +62,7 @@ def read_password(path: Path | None, variable: str = "") -> str:
 
 
 MAX_DEPTH = 10
-"""The most levels of option files that include each other with ``!include``, as in the servers."""
+"""The limit of option files that include each other with ``!include``, levels, as in the servers."""
 
 _SPACE = " \t\n\v\f\r"
 _INCLUDES = ("!include", "!includedir")
@@ -96,7 +97,8 @@ class FileOption(NamedTuple):
 def parse(text: str, file: str) -> Iterator[FileOption]:
     r"""Yield the options and ``!include`` lines of an option file's text, in order.
 
-    ``file`` is the file's name for errors. Raises OptionError with the file and the line.
+    ``file`` is the file's name for errors. Raises OptionError, with the file and the line, for an unknown directive, a
+    section without ``]``, and an option before the first section.
 
     >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
     [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
@@ -132,7 +134,8 @@ def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
     ``!include`` line.
 
     ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
-    Raises OptionError.
+    Raises OptionError for a file that cannot be read, is malformed or world-writable, and for includes nested too
+    deeply.
     """
     return list(_read(os.fspath(path), None, 0))
 
@@ -224,7 +227,9 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file as nested dictionaries. Raises OptionError that names the file."""
+    """Return the content of a TOML file as nested dictionaries. Raises OptionError, which names the file, for a file
+    that cannot be read or is no valid TOML.
+    """
     try:
         return parse_toml(read_small_file(path).decode("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:

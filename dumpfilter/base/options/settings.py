@@ -1,7 +1,8 @@
 """The declaration of command-line options as fields of frozen pydantic models (settings).
 
 The field's type, default and docstring are the option's type, default and help. The function of a command has one
-parameter for each class of settings, and gets the options' values as objects. Several commands can have the same class.
+parameter for each class of settings, and gets the options' values as objects of these classes. Several commands can
+have the same class.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from dumpfilter.base.options.docstrings import attribute_texts
 
 
 class Settings(BaseModel):
-    """The base class of settings: pydantic models in which each field declares a command-line option. A string literal
+    """The base class of settings: pydantic models whose fields declare the options of a command line. A string literal
     after a field is the option's help.
 
-    ``panel`` is the heading of the options in ``--help``. A field whose option has further properties, such as other
-    names, has :func:`setting` as its default.
+    Most fields declare one option. A field with the default :func:`setting` declares an option with further properties
+    such as other names, a positional argument, or no option. A field with the default :func:`repeated` declares several
+    options. ``panel`` is the heading of the options in ``--help``.
     """
 
     model_config = ConfigDict(
@@ -41,8 +43,11 @@ class Settings(BaseModel):
 
     @classmethod
     def parameters(cls) -> Iterator[Parameter]:
-        """Yield a function parameter (of ``inspect``) for each command-line option that the class declares, in the
-        order of ``--help``. Typer makes the options from these parameters.
+        """Yield the function parameters (of ``inspect``) from which Typer makes the command-line options and positional
+        arguments that this class declares. Their order is that of the fields.
+
+        A field that only the program sets (``is_option=False``) has no parameter. A field with the default
+        :func:`repeated` has one parameter for each of its options.
         """
         hints, texts = get_type_hints(cls, include_extras=True), _texts(cls)
         for name, field in cls.model_fields.items():
@@ -78,6 +83,9 @@ class Settings(BaseModel):
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Return a settings object with the values that Typer has parsed from the command line. ``values`` has an item
         for each parameter that :meth:`parameters` yields, and may have others.
+
+        A field that only the program sets keeps its default. Raises OptionError for a value that the option's ``parse``
+        function refuses.
         """
         members: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
@@ -95,12 +103,12 @@ class Settings(BaseModel):
 def setting(
     default: Any = PydanticUndefined, *names: str, parse: Callable[..., Any] | None = None, **properties: Any
 ) -> Any:
-    """Return the default of a settings field, together with further properties of the command-line option that it
-    declares.
+    """Return the default of a settings field, together with further properties of the command-line option that the
+    field declares.
 
     ``names`` are the option's spellings, if they are not the field's name with dashes. ``properties`` are keyword
-    arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument``
-    makes an argument, and ``is_option=False`` a field that only the program sets.
+    arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument=True``
+    declares a positional argument instead, and ``is_option=False`` a field that only the program sets.
 
     With ``parse`` the user's value is a text or number, of the type of ``default``, and the field has the result of
     ``parse(value, option=…)``. The function gets the option's name for its errors, such as ``--size``.
@@ -113,8 +121,8 @@ def setting(
 
 
 def repeated(options: Mapping[str, tuple[Any, str, str]]) -> Any:
-    """Return the default of a settings field that collects several repeatable options, such as ``--do-db``, in a
-    mapping.
+    """Return the default of a settings field that declares several repeatable options, such as ``--do-db``, and
+    collects their values in a mapping.
 
     ``options`` has the key, the help and the metavar of each option, by the option's name without dashes in front. The
     field maps each option's key to the list of its values. An option that is not given has no item.

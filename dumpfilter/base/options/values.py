@@ -40,7 +40,7 @@ MICROSECOND = Decimal("0.000001")
 
 def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
     """Parse a size such as ``512M``, and return the number of bytes. K, M, G and T are powers of 1024. Raises
-    OptionError, also for a size below ``least``.
+    OptionError for a text that is no size, and for a size below ``least``.
 
     >>> parse_size("1.5K"), parse_size("2g")
     (1536, 2147483648)
@@ -72,7 +72,8 @@ def parse_mebibytes(number: int, *, option: str = "") -> int:
 
 
 def parse_rate(text: str, *, option: str = "") -> int:
-    """Parse a rate such as ``2mbit``, and return the bits per second. Units are powers of 1000. Raises OptionError.
+    """Parse a rate such as ``2mbit``, and return the bits per second. Units are powers of 1000. Raises OptionError for
+    a text that is no rate, and for a rate that is not a whole number of bits from 1bit to 1000gbit.
 
     >>> parse_rate("512kbit"), parse_rate("1.5mbit")
     (512000, 1500000)
@@ -101,7 +102,8 @@ def format_rate(bits: int) -> str:
 
 
 def parse_time(text: str, *, option: str = "") -> float:
-    """Parse a time such as ``50ms``, and return the seconds. Raises OptionError.
+    """Parse a time such as ``50ms``, and return the seconds. Raises OptionError for a text that is no time, and for a
+    time above 1000 days or with a fraction of a microsecond.
 
     >>> parse_time("50ms"), parse_time("1.5h")
     (0.05, 5400.0)

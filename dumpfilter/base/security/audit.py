@@ -38,7 +38,8 @@ def _append(path: Path, text: str) -> None:
 
 
 def open_audit_log(path: Path | None) -> None:
-    """Direct audit lines to the file ``path`` from now on, or to the ordinary log if ``path`` is None.
+    """Direct audit lines to the file ``path`` from now on, or to the ordinary log if ``path`` is None. A missing file
+    is created, which only its owner can read.
 
     Raises OptionError if the file cannot be opened.
     """
@@ -53,7 +54,7 @@ def open_audit_log(path: Path | None) -> None:
 
 
 def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
-    """Write one line to the audit log.
+    """Write one line to the audit log. If its file cannot be written, the line and the reason go to the ordinary log.
 
     Parameters:
         what: the statement or call, without passwords, for example ``PURGE BINARY LOGS TO 'b.3'`` or ``Register``.

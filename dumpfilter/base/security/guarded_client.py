@@ -31,8 +31,11 @@ _LEAST_RATE = 64 << 10
 
 @dataclass(frozen=True)
 class Login:
-    """The parameters of a login at a MySQL or MariaDB server: address, user, password, and the protection of the
-    password.
+    """The settings of a login at a MySQL or MariaDB server: address, user, password, and TLS.
+
+    On a connection without TLS, a server may ask for the password itself. The client then encrypts the password with
+    ``public_key``, or with the key that the server sends if ``asks_for_key`` is True. Otherwise the client does not
+    send the password, and the login fails.
     """
 
     host: str
@@ -43,9 +46,11 @@ class Login:
     socket: str = ""
     """The path of a Unix socket; empty for a TCP connection."""
     public_key: bytes = b""
-    """The server's public key as PEM, for a password without TLS. Empty for none."""
+    """The server's RSA key as PEM, which encrypts the password on a connection without TLS. Empty for none."""
     asks_for_key: bool = False
-    """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+    """Whether the client, on a connection without TLS, may encrypt the password with a key that the server sends. An
+    impostor at the server's address would then get the password.
+    """
 
     @property
     def address(self) -> str:
@@ -53,8 +58,8 @@ class Login:
         return host_and_port(self.host, self.port)
 
     def impostor_gets(self) -> str:
-        """Return a phrase for warnings: the secret that a fake server at the address could learn, such as "the
-        password".
+        """Return a phrase for warnings: the secret that a fake server at the address could learn. It is "the password"
+        or, without TLS and without a key from the server, "a proof of the password" that helps to guess weak passwords.
 
         Return an empty text if the client verifies the server's certificate.
         """

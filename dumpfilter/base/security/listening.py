@@ -76,8 +76,8 @@ def listening_socket(
 ) -> socket.socket:
     """Return a socket that listens on an address.
 
-    ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises
-    OptionError, such as PortTaken, if the address cannot be listened on.
+    ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises PortTaken
+    if another program listens on the port, and OptionError if the address cannot be listened on for another reason.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -126,7 +126,7 @@ class Endpoint:
 
     def write_port(self, port: int) -> None:
         """Write the port to ``port_file``, for scripts that wait for the server. Without such a file do nothing. Raises
-        OutputError.
+        OutputError if the file cannot be written.
         """
         if self.port_file is not None:
             # The file appears in one step, so that a waiting script never reads half a number.
@@ -135,11 +135,13 @@ class Endpoint:
     def check_protection(
         self, server: str, option: str, lacks: Mapping[str, str], *, permit: str = "--insecure"
     ) -> None:
-        """Check that a server may listen on ``host``. Log a warning if only ``insecure`` permits the address.
+        """Check that a server may listen on ``host``: the server lacks no protection, only this machine can reach
+        ``host``, or ``insecure`` is set. In the last case log a warning.
 
         ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks``
         has the protections that the server lacks, such as ``without TLS``, each with the options that add it.
-        ``permit`` is the option that sets ``insecure``. Raises Exposed, whose text names the options.
+        ``permit`` is the option that sets ``insecure``. Raises Exposed, whose text names the options, if the server may
+        not listen there.
         """
         if not lacks or is_loopback(self.host):
             return

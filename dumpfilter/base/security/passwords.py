@@ -1,7 +1,8 @@
 """Passwords as configuration files store them, and the check of a password at a login.
 
-A hash is one of the two that MySQL stores. MySQL's client protocol sends digests instead of the password, and only such
-a hash can check these digests.
+A hash has one of the two forms that MySQL stores. A client proves its password by a digest. The hash of
+mysql_native_password can check such a digest. The hash of caching_sha2_password cannot, so that the first login against
+this hash needs the password itself.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class StoredPassword:
     does not count for equality, since a console learns it at the first login.
     """
     crypt: Sha2Crypt | None = field(default=None, repr=False)
-    """The hash that caching_sha2_password stores. A login against this hash needs the password itself, over TLS."""
+    """The hash that caching_sha2_password stores. A login against this hash needs the password itself, over TLS or
+    encrypted with the server's RSA key.
+    """
 
     @classmethod
     def plain(cls, password: str) -> StoredPassword:
@@ -94,7 +97,8 @@ class StoredPassword:
         """Parse the hashes of one password in MySQL's notation: ``*…`` and ``$A$005$…``, at most one of each kind.
 
         MySQL's hexadecimal notation (``0x244124…``) is allowed, because MySQL's salts may contain control characters.
-        Raises OptionError, whose text does not show a hash.
+        Raises OptionError for any other text, for a second hash of a kind, and for too many rounds. The error's text
+        does not show the hash.
         """
         native: bytes | None = None
         crypt: Sha2Crypt | None = None

@@ -52,8 +52,8 @@ def number_of(value: Value) -> int | float:
 
 
 def _count(value: Value) -> int:
-    """Convert the argument of an SQL function such as LEFT or REPEAT that gives a number of characters or repetitions
-    to an integer. A negative number becomes 0.
+    """Return a number of characters or repetitions, as the argument of LEFT or REPEAT gives it, as an integer. A
+    negative number becomes 0.
     """
     return max(0, int(number_of(value)))
 
@@ -159,14 +159,14 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
 """The functions that a SELECT on the console may call, by their names in lower case."""
 
 _TAKING_NULL = frozenset({"concat_ws", "group_concat", "if", "nullif"})
-"""The functions whose result is not NULL for each NULL among the arguments."""
+"""The functions that may return a value although an argument is NULL."""
 
 
 def called(name: str, *arguments: Value) -> Value:
     """Return the result of the SQL function ``name`` for these arguments, as MySQL computes it.
 
-    A calculation error, or a result that is too long, gives None (NULL). Raises TypeError for a wrong number of
-    arguments.
+    A calculation error, or a result that is too long, gives None (NULL). So does an argument None, except for a few
+    functions such as CONCAT_WS. Raises TypeError for a wrong number of arguments.
 
     >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
     ('ab', None, None)

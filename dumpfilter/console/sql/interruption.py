@@ -30,7 +30,8 @@ class Interrupt(threading.Event):
         self.notes: list[Note] = []
         """The warnings of the functions that the statement has called."""
         self.on_set: Callable[[], object] = lambda: None
-        """The function that the thread that interrupts the statement calls. A function that waits sets it, to be woken.
+        """Called by the thread that interrupts the statement. An SQL function that waits sets this attribute, so that
+        the call wakes the function.
         """
 
     def set(self) -> None:
@@ -97,9 +98,9 @@ def held(
     interrupt: Interrupt,
     seconds: float = math.inf,
 ) -> Iterator[None]:
-    """Hold a lock or semaphore while the ``with`` block runs. Wait for it at most ``seconds``.
+    """Hold a lock or semaphore while the ``with`` block runs. Wait at most ``seconds`` until it is free.
 
-    Raises SqlError 1317 if ``interrupt`` is set meanwhile, and 3024 after the timeout.
+    Raises SqlError 1317 if ``interrupt`` is set during the wait, and 3024 after the timeout.
     """
     deadline = time.monotonic() + seconds
     while not semaphore.acquire(timeout=_POLL_SECONDS):

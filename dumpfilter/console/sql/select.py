@@ -146,8 +146,8 @@ class _Reader(MySQL):
 def parse(text: str, longest: int = MAX_STATEMENT) -> exp.Expr:
     """Parse one statement in MySQL's SQL, a SELECT or SET, and return its syntax tree.
 
-    Raises SqlError for a syntax error, for more than one statement, for a text of more than ``longest`` characters,
-    and for too many words.
+    Raises SqlError for a syntax error, for more than one statement, for a text of more than ``longest`` characters, for
+    too many words, and for a version comment (``/*! … */``).
     """
     if len(text) > longest or next(islice(tokens(text), _MOST_TOKENS, None), None) is not None:
         raise server_errors.too_long(MAX_STATEMENT)
@@ -232,10 +232,11 @@ class _Rewriting:
             node.parent = None
 
     def _translated(self, node: exp.Expr) -> exp.Expr:
-        """Return what replaces a node of the MySQL statement's syntax tree, so that SQLite computes MySQL's result.
+        """Return the replacement of a node in the MySQL statement's syntax tree, so that SQLite computes MySQL's
+        result.
 
-        The result is the same node, changed or not, or a new node. Raises SqlError for an unknown table, variable or
-        function, and for an expression that SQLite cannot evaluate as MySQL does.
+        The replacement is the same node, changed or not, or a new node. Raises SqlError for an unknown table, variable
+        or function, and for an expression that SQLite cannot evaluate as MySQL does.
         """
         match node:
             case exp.Table():
@@ -395,7 +396,7 @@ class _Run:
             **environment.functions,
         }
         self._refused: SqlError | None = None
-        """The error of a function. SQLite reports it without its number and text."""
+        """The error that a function of the SELECT has raised. SQLite reports this error without its number and text."""
 
     def select(self, text: str) -> Result:
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
