@@ -209,7 +209,8 @@ def _run() -> None:
 def _open_standard_streams() -> None:
     """Open each standard stream that the parent process has closed on ``/dev/null``.
 
-    Otherwise the next file to be opened would have the stream's number, and get what libraries write to the stream.
+    Without this, the next file to be opened would have the stream's number, and would get what libraries write to the
+    stream.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -248,7 +249,9 @@ def _discard_output() -> None:
 
 
 def _fail(text: str, exit_code: int) -> NoReturn:
-    """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json. Then exit."""
+    """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json. Then exit with
+    ``exit_code``.
+    """
     if logs.is_json():
         logs.logger("dumpfilter").error("ended by an error", error=text, exit_code=exit_code)
     else:

@@ -1,9 +1,10 @@
 """The applier: it reads events of the relay log, filters them, and hands them to a target.
 
 A target is the object to which the slave applies transactions. The applier asks the slave's own filter about every
-event, although the master has filtered the events before. It also applies the rules of ``--replicate-rewrite-db``.
-:class:`EventApplier` handles one event at a time. :class:`dumpfilter.slave.sql_thread.SqlThread` uses it for a
-growing relay log. :mod:`dumpfilter.testbed.law` uses it for binlog files, to compute what a slave must have applied.
+event, although the master has filtered the events before. The applier also applies the rules of
+``--replicate-rewrite-db``. :class:`EventApplier` handles one event at a time.
+:class:`dumpfilter.slave.sql_thread.SqlThread` uses it for a growing relay log. :mod:`dumpfilter.testbed.law` uses it
+for binlog files, to compute what a slave must have applied.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def keyword(text: str) -> Keyword:
 
 
 class Groups:
-    """A tracker of transaction boundaries in a binlog. It is given the events one after another, and tells after each
-    event whether a transaction, or a statement outside of transactions, is open.
+    """A tracker of transaction boundaries in a binlog. :meth:`enter` is called for the events one after another. After
+    each event :attr:`inside` tells whether a transaction, or a statement outside of transactions, is open.
 
     The applier may stop and save its position only between two groups (transactions or statements). A GTID event opens
     a group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT, ROLLBACK, XA
@@ -145,11 +146,11 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 class EventApplier:
-    """A filter before a target (the object to which a slave applies transactions). It receives the events of a binlog
-    or relay log one by one, and applies those that pass the filter ``rules``.
+    """A filter before a target (the object to which a slave applies transactions). The applier receives the events of a
+    binlog or relay log one by one, and applies those that pass the filter ``rules``.
 
     The target gets the names after ``--replicate-rewrite-db``. The applier calls ``Target.begin`` when the first event
-    of a transaction passes. It does not call the target for a transaction of which no event passes.
+    of a transaction passes. The target is not called for a transaction of which no event passes.
 
     ``origin`` drops whole transactions by server id or domain, before the rules are checked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL

@@ -119,7 +119,7 @@ class Channel:
         The master names these filters each time the slave registers.
         """
         self.master_server_id = 0
-        """The server id of the server that wrote the master's binlog. It is 0 until the slave has registered."""
+        """The server id of the server that wrote the master's binlog. 0 until the slave has registered."""
         self.progress = slave.progress
         """The object that wakes SQL statements that wait for an applier."""
         self._reader = slave.readers.get(self.name)
@@ -598,10 +598,10 @@ SAVE_COUNTERS = 5.0
 class Slave:
     """All replication channels of one slave and their filters.
 
-    The constructor locks the relay directory (the directory of relay logs and state files). It creates all channels
-    with their filters, but does not start their threads. Channels of earlier runs are read from their files
-    ``source.info``. ``sources`` are the channels of the command line. If one of them exists from an earlier run, it
-    gets the new configuration and keeps its position in the master's binlog.
+    The constructor locks the relay directory (the directory of relay logs and state files). Then the constructor
+    creates all channels with their filters, but does not start their threads. Channels of earlier runs are read from
+    their files ``source.info``. ``sources`` are the channels of the command line. If one of them exists from an earlier
+    run, it gets the new configuration and keeps its position in the master's binlog.
 
     ``options`` are shared by all channels. ``readers`` maps a channel's name to a reader of its relay log besides the
     SQL thread.

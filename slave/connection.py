@@ -1,10 +1,10 @@
 """The gRPC connection of a channel to its master, with or without TLS, and the reasons why there is none.
 
 gRPC says little about a TLS handshake that failed, and always verifies the master's certificate. Therefore the slave
-first makes a handshake by itself (the trial). The trial finds the reason of a failure. It also gets the certificate
-that gRPC shall expect when the user wants less verification.
+first makes a handshake by itself (the trial). The trial finds the reason of a failure. The trial also gets the
+certificate that gRPC shall expect when the user wants less verification.
 
-A MySQL server speaks first. It greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
+A MySQL server speaks first, and greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
 MySQL's client/server protocol). A gRPC server never begins with such bytes.
 """
 

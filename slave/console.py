@@ -46,7 +46,7 @@ MAX_CHANNELS = 256
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 """The options of CHANGE REPLICATION SOURCE TO after which the channel forgets its position in the binlog.
 
-They name another master or another position in its binlog.
+Each of these options names another master or another position in the master's binlog.
 """
 
 
@@ -114,7 +114,7 @@ class SlaveConsole(C.Executor):
     @property
     def functions(self) -> Mapping[str, Callable[..., int | None]]:
         """The SQL functions that wait until an applier has applied a position or GTID set, such as SOURCE_POS_WAIT, by
-        name in lower case. They raise SqlError for invalid arguments, and when the statement is interrupted.
+        name in lower case. The functions raise SqlError for invalid arguments, and when the statement is interrupted.
         """
         waits = _source_pos_wait, _master_pos_wait, _wait_for_executed_gtid_set, _master_gtid_wait
         return {wait.__name__[1:]: partial(wait, self.slave) for wait in waits}
@@ -282,10 +282,10 @@ def _changed(
     """Return a channel's configuration after CHANGE REPLICATION SOURCE TO, with the notes and warnings for the client.
 
     ``before`` is the channel's present configuration. ``given`` holds the statement's options by name without
-    ``SOURCE_``. It is changed in place: USE_GTID becomes AUTO_POSITION, and a heartbeat period below a millisecond
-    becomes 0. Each option sets the field of :class:`SourceInfo` with the same name in lower case. ``net_timeout`` is
-    the slave's network timeout in seconds; a longer heartbeat period causes a warning. Raises SqlError for options that
-    the slave must refuse.
+    ``SOURCE_``. The mapping ``given`` is changed in place: USE_GTID becomes AUTO_POSITION, and a heartbeat period below
+    a millisecond becomes 0. Each option sets the field of :class:`SourceInfo` with the same name in lower case.
+    ``net_timeout`` is the slave's network timeout in seconds; a longer heartbeat period causes a warning. Raises
+    SqlError for options that the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":

@@ -95,7 +95,7 @@ log.
 """
 
 _SLOWEST = 1_000
-"""The rate of the slowest supported connection, bytes per second. It gives long requests more time."""
+"""The rate of the slowest supported connection, bytes per second. By this rate, long requests get a longer timeout."""
 
 _HEADERS = 500
 """The bytes that gRPC sends to open a connection and to make a call, in addition to the request and the answer.
@@ -114,7 +114,9 @@ _SECOND_SIGN = 1.0
 """The longest time between the first and the second Alive call of a dump, seconds."""
 
 _SIGNS = 4
-"""The number of Alive calls that the slave makes in ``net_timeout``. They tell the master that the slave is alive."""
+"""The number of Alive calls that the slave makes in ``net_timeout``. An Alive call tells the master that the slave is
+alive.
+"""
 
 _TICK = 0.05
 """The interval at which a helper thread saves ``master.info`` and checks whether the master is silent, seconds."""
@@ -168,8 +170,8 @@ class IoThread(ChannelThread):
         super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
         self._owner = owner
         self.source = source
-        """The master, and the configuration with which the thread connects. It has the user and password of START
-        REPLICA in place of the configured ones, if the statement had them.
+        """The master, and the configuration with which the thread connects. If START REPLICA named a user and password,
+        the configuration has these in place of the channel's own.
         """
         self._receiver = owner.receiver
         self.counters = owner.counters

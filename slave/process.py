@@ -71,8 +71,8 @@ def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
 
 
 class SlaveCollector(Collector):
-    """A collector for Prometheus, which reads a slave's metrics when they are requested. It does not wait for console
-    statements that change the slave.
+    """A collector for Prometheus, which reads a slave's metrics when they are requested. The collector does not wait
+    for console statements that change the slave.
     """
 
     def __init__(self, slave: Slave) -> None:
@@ -128,7 +128,7 @@ def run_slave(
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A slave
     with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The exception is a
-    slave with ``once`` and without ``skip_replica_start``. It ends when its threads have ended.
+    slave with ``once`` and without ``skip_replica_start``, which ends when its threads have ended.
 
     Raises OptionError for impossible options. A slave without a console, or with ``once``, raises the error that ended
     a thread first.

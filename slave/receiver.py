@@ -132,7 +132,7 @@ class Receiver:
 
     def expire_relay_log(self, before: str, written_before: float) -> list[str]:
         """Remove the oldest relay log files: those before the file named ``before`` that were last written before the
-        Unix time ``written_before``. Return their names. Raises OutputError.
+        Unix time ``written_before``. Return their names. Raises OutputError if a file cannot be removed.
         """
         with self._lock:
             return self._relay_log.expire(before, written_before)
@@ -273,7 +273,8 @@ class Receiver:
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
         """Check the CRC32 of ``chunk`` (a message of the master's stream), and that the chunk follows the previous one.
-        ``size`` is the number of bytes of the chunk's events. Raises StreamDamaged.
+        ``size`` is the number of bytes of the chunk's events. Raises StreamDamaged for a damaged, missing or repeated
+        chunk.
         """
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):

@@ -183,7 +183,7 @@ class RelayLog(LogWriter[GrowingFile]):
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
     ) -> RelayPosition:
         """Begin the next relay log file, because the master continues with another binlog file. Return the position
-        after the first events of the new file. Raises OutputError.
+        after the first events of the new file. Raises OutputError if a file cannot be written.
 
         The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
         ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head event
@@ -204,7 +204,7 @@ class RelayLog(LogWriter[GrowingFile]):
         ``written_before``. Return their names.
 
         The newest file always stays. A crash may leave removed files that the index no longer names; :meth:`recover`
-        removes them. Raises OutputError.
+        removes them. Raises OutputError if a file cannot be removed.
         """
         names = self.names
         oldest = itertools.takewhile(lambda name: file_number(name) < file_number(before), names[:-1])
@@ -224,7 +224,7 @@ class RelayLog(LogWriter[GrowingFile]):
 
     def append(self, data: bytes | memoryview) -> int:
         """Append whole raw events to the newest relay log file, and return the size of the file. The events may end
-        inside a transaction. Raises OutputError.
+        inside a transaction. Raises OutputError if the file cannot be written.
         """
         assert self.file is not None, "no relay log has been begun"
         self.file.append(data)

@@ -1,7 +1,7 @@
 """Positions in a relay log, and the distance between the applier's position and the end.
 
-Programs that show the state of a slave import this module. It imports no module that reads events, since those take
-longer to import than the state takes to read.
+Programs that show the state of a slave import this module. Modules that read events are not imported here, since they
+take longer to import than the state takes to read.
 """
 
 from __future__ import annotations

@@ -216,9 +216,9 @@ class SqlThread(ChannelThread):
     """The SQL thread, which applies a channel's relay log to the target (the object to which a slave applies
     transactions).
 
-    ``owner`` is the channel. ``until`` is the condition of START REPLICA UNTIL; None: there is none. The constructor
-    restores the target to the saved state. It raises StateCorrupt when the saved position is after the end of the relay
-    log, or the target cannot restore the state.
+    ``owner`` is the channel. ``until`` is the condition of START REPLICA; None: there is none. The constructor restores
+    the target to the saved state. Raises StateCorrupt when the saved position is after the end of the relay log, or the
+    target cannot restore the state.
     """
 
     def __init__(self, owner: Applying, until: Until | None = None) -> None:
@@ -478,9 +478,9 @@ class SqlThread(ChannelThread):
     ) -> bool:
         """Tell whether START REPLICA UNTIL ends the thread before the event at the position ``at`` in the relay log.
 
-        ``comes`` is this event. It begins a transaction, is a Gap event in place of dropped transactions, or a head
-        event that names the master. None stands for the beginning of a file. ``source_file`` and ``source_position``
-        are the position in the master's binlog before the event.
+        ``comes`` is this event. The event begins a transaction, is a Gap event in place of dropped transactions, or is
+        a head event that names the master. None stands for the beginning of a file. ``source_file`` and
+        ``source_position`` are the position in the master's binlog before the event.
         """
         if self.until is None or isinstance(comes, Head):
             return False
@@ -499,7 +499,8 @@ class SqlThread(ChannelThread):
             self._owner.hit(self._applier.take_hits())
 
     def _save(self) -> None:
-        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError.
+        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError if
+        the file cannot be written.
 
         The thread may call this method between two transactions only, because a target's state is valid after a commit.
         """

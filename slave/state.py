@@ -9,12 +9,12 @@ A channel has these state files, with one class for the content of each:
 - ``imposed.info``: the filters that the master's operator has set for the channel.
 - ``counters.info``: the counts of the channel (:class:`dumpfilter.slave.threads.ChannelCounters`).
 
-The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target
-state together, so that no transaction is applied twice or lost.
+The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target state
+together, so that no transaction is applied twice or lost.
 
-The slave makes its identity at its first start. It is the ``server_uuid`` in ``auto.cnf``, as in mysqld's data
-directory, and a secret in ``registration.key``, which only the file's owner can read. The secret proves to the master
-that a registration is this slave's.
+The slave makes its identity at its first start. The identity is the ``server_uuid`` in ``auto.cnf``, as in mysqld's
+data directory, and a secret in ``registration.key``, which only the file's owner can read. The secret proves to the
+master that a registration is this slave's.
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
 class PlaceInfo(Info):
     """The content of ``master.info`` or ``relay-log.info``: the position of the I/O thread or of the applier, always at
-    a transaction boundary. It is a position in the master's binlog with the corresponding position in the relay log.
+    a transaction boundary. The file has the position in the master's binlog and the corresponding position in the relay
+    log.
 
     Before anything was received, file names are empty and numbers are 0. Fields are named as in SHOW REPLICA STATUS,
     where MySQL calls the master "source".
@@ -420,8 +421,8 @@ P = TypeVar("P", bound=PlaceInfo)
 
 
 class Place(Generic[P]):
-    """The position and the GTIDs up to which the I/O thread has received, or the applier has applied. They are kept in
-    memory and in a state file.
+    """The position and the GTIDs up to which the I/O thread has received, or the applier has applied. The position and
+    the GTIDs are kept in memory and in a state file.
 
     One thread at a time changes the position. Any thread may read :attr:`info`. ``kind`` is the class of the file's
     content, and ``save_period`` the shortest time between two periodic saves, seconds. The constructor reads the file
@@ -434,7 +435,7 @@ class Place(Generic[P]):
         self._save_period = save_period
         self._saved_at = time.monotonic()
         self.lock = threading.Lock()
-        """The lock under which position and GTIDs change together. It is not held during writes."""
+        """The lock under which position and GTIDs change together. No thread holds the lock while it writes a file."""
         self.go_back(kind.read(directory))
         self.saved = self.now
         """The content of the file."""
@@ -450,7 +451,7 @@ class Place(Generic[P]):
         """
         with self.lock:
             self.now = info
-            """The present position. Its GTIDs may lack the newest of :attr:`gtids`."""
+            """The present position. The text of its GTIDs may be older than :attr:`gtids`."""
             self.gtids = info.gtid_set
             """The present GTIDs."""
             self._has_moved = False

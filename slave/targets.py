@@ -46,7 +46,7 @@ class Target(Protocol):
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed.
 
-        ``gtid`` is the transaction's GTID as text. It is None in a binlog without GTIDs.
+        ``gtid`` is the transaction's GTID as text. In a binlog without GTIDs ``gtid`` is None.
         """
 
     def rows(
@@ -67,8 +67,8 @@ class Target(Protocol):
     def statement(self, database: str | None, text: bytes) -> None:
         """Apply an SQL statement that the master logged as text.
 
-        ``text`` is in the character set of the client that ran the statement. ``database`` is the statement's
-        default database after the slave's rewrite rules. It is None or "" if there was no default database.
+        ``text`` is in the character set of the client that ran the statement. ``database`` is the statement's default
+        database after the slave's rewrite rules. ``database`` is None or "" if there was no default database.
         """
 
     def commit(self) -> None:
@@ -98,7 +98,7 @@ _KIND = {"insert": 1, "update": 2, "delete": 3}
 _PARTIAL_UPDATE = 4
 """The kind that is hashed for rows of a PARTIAL_UPDATE_ROWS event.
 
-It differs from a plain update, because these after-images hold JSON diffs and have another layout.
+The number differs from that of a plain update, because these after-images hold JSON diffs and have another layout.
 """
 _MOST_PLANS = 1024
 """The largest number of column plans in the targets' cache. A plan takes a few kilobytes.

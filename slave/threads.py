@@ -1,5 +1,5 @@
-"""The code that a replication channel's two threads, the I/O thread and the SQL thread (applier), share. It has their
-base class, the conditions on which they wait for one another, and the channel's counts and latencies.
+"""The code that a replication channel's two threads, the I/O thread and the SQL thread (applier), share. The module has
+the threads' base class, the conditions on which they wait for one another, and the channel's counts and latencies.
 
 The counts survive restarts of the channel's threads and of the slave. The file ``counters.info`` keeps them.
 Replication does not depend on them. Therefore a damaged file is set aside with a warning, and the channel counts from
@@ -311,7 +311,9 @@ class ChannelCounters:
         )
 
     def remove(self) -> None:
-        """Remove the file ``counters.info``, because the channel is removed. Raises OutputError."""
+        """Remove the file ``counters.info``, because the channel is removed. Raises OutputError if the file cannot be
+        removed.
+        """
         with self._saving:
             self._saved = self.info
             files.remove(self._file.path)

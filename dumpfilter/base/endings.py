@@ -26,8 +26,8 @@ Handler = Callable[[int, FrameType | None], object]
 def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
     """Call the function ``handler`` when the process gets one of the signals ``numbers`` inside the ``with`` block.
 
-    The block receives a function that restores the earlier handlers at once. Otherwise they are restored at the end of
-    the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
+    The block receives a function that restores the earlier handlers at once. At the latest they are restored at the end
+    of the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -77,8 +77,8 @@ def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block. Then raise the first deferred signal, and
-    drop the others.
+    """Defer SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block. At the end raise the first deferred signal,
+    if there is one, and drop the others. If an error ends the block, all deferred signals are dropped.
 
     Blocking the signals would not suffice. Another thread would get them, and Python would still interrupt the main
     thread.

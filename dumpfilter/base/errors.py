@@ -1,4 +1,4 @@
-"""All errors that dumpfilter raises on purpose. They are subclasses of :class:`DumpfilterError`.
+"""All errors that dumpfilter raises on purpose, subclasses of :class:`DumpfilterError`.
 
 An error's text says what is wrong, where (file and position, or the option), and what to do when something can be done.
 The command line prints ``str(error)`` and exits with :attr:`DumpfilterError.exit_code`.
@@ -249,7 +249,7 @@ class SourcePurged(SourceError):
 class SourceReplaced(SourceError):
     """An error about a running server that is not the one whose binlog files were fetched into this directory before.
 
-    It is another server, or the same server after its binlogs began anew (``RESET MASTER``).
+    The server is another one, or its binlogs have begun anew (``RESET MASTER``).
     """
 
 

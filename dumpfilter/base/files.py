@@ -115,8 +115,8 @@ def committed(
 
     After an error in the block or in writing, ``path`` stays unchanged and the new file is removed. Until the end the
     new file has the name ``beside``, by default the name of ``path`` with ``.new`` at its end. Concurrent writers of
-    one path need different names. With ``synced`` the replaced file survives a power failure. Otherwise it surely
-    survives only a crash of the process.
+    one path need different names. With ``synced`` the replaced file survives a power failure. Without ``synced`` it
+    surely survives only a crash of the process.
     """
     beside = beside or path.with_name(f"{path.name}.new")
     descriptor = create(beside, mode)
@@ -188,8 +188,9 @@ class DirectoryLock:
 
     The constructor takes the lock, and creates the directory if it is missing. If another process holds the lock, the
     constructor waits up to ``patience`` seconds, because that process may be ending. After that time it raises
-    DirectoryBusy with the text ``busy``, in which ``{process}`` stands for that process's number. It raises OutputError
-    if the lock file cannot be made. The operating system gives up the lock when the process ends, even after a crash.
+    DirectoryBusy with the text ``busy``, in which ``{process}`` stands for that process's number. The constructor
+    raises OutputError if the lock file cannot be made. The operating system gives up the lock when the process ends,
+    even after a crash.
     """
 
     def __init__(self, path: Path, busy: str, *, patience: float = 0.0) -> None:

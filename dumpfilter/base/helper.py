@@ -25,8 +25,8 @@ _LOG_SHOWN = 500
 
 
 class Helper:
-    """A process that answers the requests of this process, one after another. It ends with this process, however this
-    process ends.
+    """A process that answers the requests of this process, one after another. The helper ends with this process,
+    however this process ends.
 
     The process runs the function ``main`` of a module. The last argument of its command line is the descriptor of a
     socket. On the socket it receives requests, which are tuples, and sends back the answers. An answer that is an

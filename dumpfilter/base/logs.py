@@ -23,7 +23,9 @@ from typing import Any
 from dumpfilter.base.printable import printable, visible
 
 AUDIT = "dumpfilter.audit"
-"""The logger of the audit log. Its lines appear at every level, because each tells of a change or a refused change."""
+"""The logger of the audit log. The lines of the audit log appear at every level, because each tells of a change or a
+refused change.
+"""
 
 UNEXPECTED = "unexpected error"
 """The event name of a log line about an error that no part of the product expected."""
@@ -97,7 +99,7 @@ class _State:
 class Seldom:
     """A rate limiter for log lines that clients can cause in any number, such as failed logins.
 
-    It allows ``most`` lines in each period (:data:`LINES_PERIOD`).
+    The limiter allows ``most`` lines in each period (:data:`LINES_PERIOD`).
     """
 
     def __init__(self, most: int = 1) -> None:
@@ -109,9 +111,9 @@ class Seldom:
         self._lock = threading.Lock()
 
     def allows(self) -> int | None:
-        """Ask for permission to log one line. Return None when the limit is reached and the line must be dropped.
+        """Ask for permission to log one line. Return None if the limit is reached, so that the line must be dropped.
 
-        Otherwise return the number of lines that were dropped since the last permitted one.
+        If the line is permitted, return the number of lines that were dropped since the last permitted one.
         """
         with self._lock:
             now = time.monotonic()
@@ -331,7 +333,7 @@ def _safe(_: Any, name: str, event: Event, escape: Callable[[str, int], str] = _
 
 
 def _thread_failed(args: threading.ExceptHookArgs) -> None:
-    """Log an uncaught exception that ends a thread. It is the value of ``threading.excepthook``."""
+    """Log an uncaught exception that ends a thread. Python calls the function as ``threading.excepthook``."""
     if args.exc_value is None or isinstance(args.exc_value, SystemExit):
         return
     thread = args.thread.name if args.thread is not None else ""

@@ -119,9 +119,9 @@ def proves_password(password: StoredPassword, plugin: str, nonce: bytes, respons
 def certificate_proof(password: StoredPassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
     """Return the proof (a text) by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
 
-    The console sends the text in the OK packet that ends the login. It is a digest of the password's hash, the login's
-    ``nonce`` and the certificate's ``fingerprint``. Only a server that knows the password can compute this digest, so
-    the client trusts the certificate when its own digest is equal.
+    The console sends the text in the OK packet that ends the login. The text is a digest of the password's hash, the
+    login's ``nonce`` and the certificate's ``fingerprint``. Only a server that knows the password can compute this
+    digest, so the client trusts the certificate when its own digest is equal.
 
     The result is empty if the user has no password or the plugin is not mysql_native_password, because the client
     cannot verify then.

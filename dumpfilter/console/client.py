@@ -25,7 +25,8 @@ class ScriptStatement(NamedTuple):
     line: int
     """The number of the script's line on which the statement begins, counted from 1, for error messages."""
     vertical: bool = False
-    r"""Whether the statement ended with ``\G``. Its rows are then printed with one line for each column."""
+    r"""Whether the statement ended with ``\G``. The rows of the result are then printed with one line for each column.
+    """
 
 
 def script_statements(script: str) -> Iterator[ScriptStatement]:
@@ -71,7 +72,7 @@ _MOST_BYTES = 1 << 30
 _CLIENT_ERRORS = range(2000, 3000)
 """The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
 
-They mean that the server could not be reached or that the connection broke. A server never sends them.
+These errors mean that the server could not be reached or that the connection broke. A server never sends these numbers.
 """
 
 _SERVER_GONE = 2013
@@ -107,8 +108,8 @@ class ResultSet(NamedTuple):
 
 
 class StatementFailed(Exception):
-    """The error for a statement that the console (a port for MySQL clients) refused. Its text is the one that the
-    ``mysql`` client would print.
+    """The error for a statement that the console (a port for MySQL clients) refused. The text of the error is the one
+    that the ``mysql`` client would print.
     """
 
 

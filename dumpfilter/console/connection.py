@@ -101,8 +101,8 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Connection:
-    """The connection of one client to a port for MySQL clients. It logs the client in, and carries out the client's
-    commands until the client leaves.
+    """The connection of one client to a port for MySQL clients. The object logs the client in, and carries out the
+    client's commands until the client leaves.
 
     Parameters:
         port: the port to which the client has connected.
@@ -117,7 +117,7 @@ class Connection:
         task = asyncio.current_task()
         assert task is not None
         self.task = task
-        """The task that has made the connection and serves it. Its end closes the connection."""
+        """The task that has made the connection and serves it. The end of the task closes the connection."""
         self.port = port
         self.id = number
         self.address = str(address[0]), int(address[1])
@@ -183,7 +183,7 @@ class Connection:
         return self.session.user if self.session else None
 
     def row(self) -> ProcessRow:
-        """Return the connection's row of SHOW PROCESSLIST. Its column Time has the seconds since the client connected.
+        """Return the connection's row of SHOW PROCESSLIST. The column Time has the seconds since the client connected.
         Any thread may call the method.
         """
         session, (command, state, info) = self.session, self.doing
@@ -610,7 +610,7 @@ def serving(
     written.
 
     The call changes two settings of the process: the interval at which Python switches threads, and the objects that
-    the garbage collector visits (``gc.freeze``). It also logs users without a password.
+    the garbage collector visits (``gc.freeze``). A line of the log names each user without a password.
     """
     if endpoint.new_password_file is not None:
         log.warning(

@@ -117,8 +117,8 @@ class Fact:
 
     @property
     def help(self) -> str:
-        """The help text of the Prometheus metric. It is the string literal after the attribute that declares the
-        metric, and empty without such a literal.
+        """The help text of the Prometheus metric. The text is the string literal after the attribute that declares the
+        metric. Without such a literal the text is empty.
         """
         return attribute_texts(self.owner).get(self.name, "")
 
@@ -141,7 +141,9 @@ column = Fact
 """The declaration of a column of a status table, which is also a Prometheus metric if ``metric`` names one."""
 
 metric = partial(Fact, is_column=False)
-"""The declaration of a Prometheus metric that is not in a status table. It has the name of the class attribute."""
+"""The declaration of a Prometheus metric that is not in a status table. The metric has the name of the class attribute,
+after the prefix of the class.
+"""
 
 
 class Facts(Generic[T]):

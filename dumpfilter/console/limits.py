@@ -35,9 +35,10 @@ SHARE = 0.25
 BURST_SECONDS = 1.0
 """The processor time that a user may take at once, before the user's next command must wait, seconds."""
 MOST_OWED_SECONDS = 5.0
-"""The limit of a user's debt, seconds of processor time. So a user waits at most 16 s after one long SELECT."""
+"""The limit of a user's debt, seconds of processor time. Therefore a user waits at most 16 s after one long SELECT."""
 _SECONDS_PER_BYTE = 2e-8
-"""The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
+"""The processor time charged for receiving a command, seconds a byte. The time is charged before the command arrives.
+"""
 
 
 def size_of(result: Result) -> int:

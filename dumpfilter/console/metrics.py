@@ -125,8 +125,8 @@ def serving_metrics(
 
 
 class _Request(MetricsHandler):
-    """The handler of one HTTP request of Prometheus. It reads the request from bytes in memory and writes the answer to
-    memory, because asyncio does the network I/O.
+    """The handler of one HTTP request of Prometheus. The handler reads the request from bytes in memory and writes the
+    answer to memory, because asyncio does the network I/O.
     """
 
     def setup(self) -> None:
@@ -139,8 +139,8 @@ class _Request(MetricsHandler):
 async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: Callable[..., Any]) -> None:
     """Accept connections from the listening socket until this task is cancelled, and answer one HTTP request on each.
 
-    ``handler`` gets the bytes of a request and the client's address. Its result's ``wfile`` has the bytes of the
-    answer. All requests are handled in one asyncio loop, so that scrapes run one at a time.
+    ``handler`` gets the bytes of a request and the client's address. The object that ``handler`` returns has the bytes
+    of the answer in ``wfile``. All requests are handled in one asyncio loop, so that scrapes run one at a time.
     """
     loop = asyncio.get_running_loop()
     is_silent: dict[Any, bool] = {}

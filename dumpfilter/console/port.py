@@ -53,8 +53,8 @@ CAPABILITIES = (
 )
 """The capabilities (optional parts of the client protocol) that the console announces to clients.
 
-The console does not announce compression. It does not announce connection and query attributes either, because it has
-no use for them.
+The console does not announce compression. The console does not announce connection and query attributes either, because
+it does not use them.
 """
 
 DEFAULT_MAX_CONNECTIONS = 151
@@ -72,8 +72,8 @@ A server reserves one connection for administrators in the same way (``max_conne
 MAX_UNAUTHENTICATED = 64
 """The limit of the number of clients that have connected and not logged in yet.
 
-For a further client, the port closes the connection that has waited longest, among those of the address with the
-most such connections. So silent connections lock nobody out.
+For a further client, the port closes the connection that has waited longest, among those of the address with the most
+such connections. Therefore silent connections lock nobody out.
 """
 
 MOST_LARGE_STATEMENTS = 2
@@ -145,7 +145,7 @@ ConnectionDirectory = dict[int, Any]
 ports of the process share one dictionary.
 """
 _numbers = itertools.count(1)
-"""The connection ids of the next connections. They are unique in the process."""
+"""The connection ids of the next connections. Connection ids are unique in the process."""
 
 
 class ClientPort:

@@ -66,7 +66,7 @@ class ServingLoop:
     def running(self, work: Coroutine[Any, Any, None]) -> Iterator[None]:
         """Run a coroutine in the event loop's thread while the ``with`` block runs.
 
-        Then cancel the coroutine, and wait at most :data:`_END_SECONDS` for its end.
+        At the end of the block cancel the coroutine, and wait at most :data:`_END_SECONDS` for its end.
         """
 
         async def begin() -> asyncio.Task[None]:

@@ -261,8 +261,8 @@ class PacketStream:
         the packet.
 
         ``admit`` is called with the command's number and its length in bytes, before the rest of the command is
-        received. It may wait, or raise SqlError 1153 for a too long command. The connection cannot be used after this
-        error.
+        received. The function ``admit`` may wait, or raise SqlError 1153 for a too long command. The connection cannot
+        be used after this error.
 
         Raises ClientGone when the client leaves, and MalformedPacket for a command without a number.
         """

@@ -62,7 +62,7 @@ def _flags(make: Any = _pycc.Flags) -> Any:
 
 def compile_support(directory: Path) -> Path:
     """Compile the C functions with which an extension module converts its Python arguments. Return the path of the
-    object file in ``directory``. Raises OSError.
+    object file in ``directory``. Raises OSError when the C compiler fails.
     """
     source = Path(_pycc.__file__).with_name("modulemixin.c")
     headers = (sysconfig.get_path("include"), np.get_include())
@@ -75,7 +75,7 @@ def compile_support(directory: Path) -> Path:
 
 
 def _cc(*arguments: str) -> None:
-    """Run the C compiler with ``arguments``. It is the compiler in the environment variable CC, Python's own, or
+    """Run the C compiler with ``arguments``. The compiler is the one in the environment variable CC, Python's own, or
     ``cc``. Raises OSError when it fails.
     """
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")

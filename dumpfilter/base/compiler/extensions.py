@@ -2,8 +2,8 @@
 them, and tells which are valid.
 
 A kernel is a Python function that numba compiles to machine code. An extension module is valid for the source texts
-that its code comes from, a version of Python and a type of processor. Its file name has a digest of the texts and the
-type of processor. This module needs the standard library alone, since ``setup.py`` imports it.
+that its code comes from, a version of Python and a type of processor. The file name of an extension module has a digest
+of the texts and the type of processor. This module needs the standard library alone, since ``setup.py`` imports it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def beside(file: Path) -> Path:
 def directories(file: Path) -> Iterator[Path]:
     """Yield the directories in which the compiled form (``.so``) of a Python source file may be.
 
-    These are ``__pycache__`` beside the source file, and then the user's cache.
+    The directories are ``__pycache__`` beside the source file, and then the user's cache.
     """
     yield file.parent / "__pycache__"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))

@@ -31,8 +31,8 @@ EXTENSION = "kernels"
 
 
 is_compiling = False
-"""Whether this process compiles kernels (Python functions that numba compiles to machine code). Then the decorators
-return numba's functions, for modules that are imported from now on, so that they can be compiled.
+"""Whether this process compiles kernels (Python functions that numba compiles to machine code). If so, the decorators
+return numba's functions in modules that are imported from then on, so that these functions can be compiled.
 """
 
 
@@ -41,10 +41,10 @@ def kernel(function: Callable[..., Any]) -> Any:
     Python. Used as a decorator.
 
     The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
-    ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
-    interpreter's lock (GIL). The caller must pass arrays of these types, contiguous in C order. The compiled code
-    checks only the number of dimensions and the size of an entry. Raises KernelsMissing if there is no compiled code
-    and it cannot be made.
+    ``NamedTuple`` may combine them. The function must neither create nor store arrays. The compiled function runs
+    without the interpreter's lock (GIL). The caller must pass arrays of these types, contiguous in C order. The
+    compiled code checks only the number of dimensions and the size of an entry. Raises KernelsMissing if there is no
+    compiled code and it cannot be made.
     """
     if is_compiling:
         return _numba_function(function, nogil=True)

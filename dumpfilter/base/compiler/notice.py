@@ -1,5 +1,5 @@
-"""The notice to the user that this process compiles kernels (compiled functions). It is shown once, because a first
-compilation can take a minute.
+"""The notice to the user that this process compiles kernels (compiled functions). The notice is shown once, because a
+first compilation can take a minute.
 """
 
 from __future__ import annotations

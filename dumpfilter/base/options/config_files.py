@@ -1,13 +1,13 @@
-"""Configuration files: option files (``my.cnf``), TOML files and files with a password. Errors name the file,
-and the line or key.
+"""Configuration files: option files (``my.cnf``), TOML files and files with a password. Errors name the file, and the
+line or key.
 
 **Option files** are read as the servers read them. The manuals' pages "Using Option Files" (MySQL) and "Configuring
 MariaDB with Option Files" describe the format. Where the pages are silent, the reader does what ``my_print_defaults``
 of MySQL 9.7 and MariaDB 10.11 do, which agree. :func:`parse` reads the text of one file, without I/O.
 :func:`read_options_file` also reads included files.
 
-Servers ignore some problems with a warning. They are errors here, since a start without a filter is worse than no
-start. The problems are a missing included file, includes nested too deep, an unknown ``!`` directive, and a
+Servers ignore some problems with a warning. Here these problems are errors, since a start without a filter is worse
+than no start. The problems are a missing included file, includes nested too deep, an unknown ``!`` directive, and a
 world-writable file.
 
 **TOML files** are read into checked pydantic models (:func:`load_toml`).

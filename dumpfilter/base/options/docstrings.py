@@ -1,5 +1,5 @@
-"""Reading of attribute docstrings: the string literals after a class's attributes. They are the help texts of options
-and metrics.
+"""Reading of attribute docstrings, the string literals after a class's attributes. These literals are the help texts of
+options and metrics.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The MySQL client with which dumpfilter logs in to servers. It protects the password, and limits the bytes that a
-server may send.
+"""The MySQL client with which dumpfilter logs in to servers. The client protects the password, and limits the bytes
+that a server may send.
 
 Without TLS, a login never sends the password as plain text. Servers with accounts of caching_sha2_password and
 sha256_password then offer an RSA key to encrypt the password. The key proves nothing about the server, so that an
@@ -99,7 +99,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]
     Without TLS, the password is encrypted with a server's public key only if the login has the key, or allows keys that
     the server sends.
 
-    The constructor does not connect. It raises OptionError for a file that the login names and that cannot be used.
+    The constructor does not connect. The constructor raises OptionError for a file that the login names and that cannot
+    be used.
 
     Parameters:
         login: the server's address, the user and the password.

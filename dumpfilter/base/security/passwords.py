@@ -75,8 +75,8 @@ class StoredPassword:
     native: bytes | None = field(default=None, repr=False)
     """The hash of mysql_native_password: ``SHA1(SHA1(password))``."""
     sha2: bytes | None = field(default=None, repr=False, compare=False)
-    """The digest ``SHA256(SHA256(password))``, with which caching_sha2_password checks a login without the password. It
-    does not count for equality, since a console learns it at the first login.
+    """The digest ``SHA256(SHA256(password))``, with which caching_sha2_password checks a login without the password.
+    The digest does not count for equality, since a console learns the digest only at the first login.
     """
     crypt: Sha2Crypt | None = field(default=None, repr=False)
     """The hash that caching_sha2_password stores. A login against this hash needs the password itself, over TLS or

@@ -95,8 +95,8 @@ class Throttle:
         """Wait until the client ``key`` may try a password, and let the ``with`` block check the password. The block
         calls :meth:`failed` if the password is wrong.
 
-        Another check for the same key must end first. So a guesser with many connections does not guess faster than
-        with one.
+        Another check for the same key must end first. Therefore a guesser with many connections does not guess faster
+        than with one.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             await asyncio.sleep(self.wait(key))

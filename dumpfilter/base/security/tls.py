@@ -1,5 +1,5 @@
-"""TLS certificates and keys of a server. They come from files, which are read again when they change, so that a renewed
-certificate needs no restart. Or they are generated when the server starts.
+"""TLS certificates and keys of a server. A server reads them from files, and reads changed files again, so that a
+renewed certificate needs no restart. Without files a certificate is generated when the server starts.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ def _shifted(value: datetime, count: int, unit: str) -> datetime:
 
 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """Consume the clauses of a CHANGE REPLICATION FILTER statement, and return them in order. Raises SqlError.
+    """Consume the clauses of a CHANGE REPLICATION FILTER statement, and return them in order. Raises SqlError for text
+    that is no such clause, and for an invalid rule.
 
     A clause, such as ``REPLICATE_DO_DB = (a, b)``, has all rules of one kind. The server's grammar calls the list of
     clauses ``filter_defs``.
@@ -247,7 +248,7 @@ def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rule
 
     ``kinds`` has the kinds of rule that are recognized, by their names in statements. ``rules`` maps each kind to the
     list of its rules so far. Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and
-    ``IGNORE=()``. An empty string or list removes all rules of the kind. Raises SqlError.
+    ``IGNORE=()``. An empty string or list removes all rules of the kind. Raises SqlError for an invalid rule.
     """
     written = _OPTION_NAME.match(cursor.text, cursor.token.start)
     kind = kinds.get(written[0].upper().replace("-", "_")) if written else None
@@ -371,7 +372,8 @@ def source(cursor: Cursor) -> Mapping[str, Any]:
     """Consume the comma-separated options of CHANGE MASTER TO or CHANGE REPLICATION SOURCE TO.
 
     Return a mapping with two items. ``options`` is a tuple of pairs, the name and value of each option that is no
-    filter rule. ``clauses`` has the filter rules, one clause for each kind of rule. Raises SqlError.
+    filter rule. ``clauses`` has the filter rules, one clause for each kind of rule. Raises SqlError for an unknown
+    option, and for an invalid value or rule.
     """
     rules: _Rules = {}
     options = cursor.separated(lambda: None if _rule_option(cursor, _ALL, rules) else _option(cursor))

@@ -63,7 +63,8 @@ def _threads(cursor: Cursor) -> Threads:
 
 
 def _until(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the condition after UNTIL in START REPLICA, and return its values by field name. Raises SqlError.
+    """Consume the condition after UNTIL in START REPLICA, and return its values by field name. Raises SqlError for a
+    syntax error, and for a position without file or offset.
 
     For a position, the fields are ``log`` (Source or Relay), ``file`` and ``position``. For GTIDs, they are ``gtids``
     and ``before``, which is true for SQL_BEFORE_GTIDS. For SQL_AFTER_MTS_GAPS, the only field is ``after_gaps``.
@@ -128,7 +129,7 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
     ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it. Each of
     ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that
     the audit log records. An executor's method of the name in lower case, such as ``_stop_replica``, carries the
-    statement out. It gets the fields of the syntax as keyword arguments. Three fields are in many statements:
+    statement out. The method gets the fields of the syntax as keyword arguments. Three fields are in many statements:
 
     - ``channel``: the channel in lower case. The default channel is "".
     - ``old``: true for the older words SLAVE or MASTER. The result then has the older column names.
@@ -153,8 +154,8 @@ class Command(NamedTuple):
 
     need: Need
     method: Any
-    """The name of the executor's method that carries the statement out, or the console's function that does. Such a
-    function gets the client's session, too.
+    """The name of the executor's method that carries the statement out, or the console's function that does. A function
+    of the console gets the client's session, too.
     """
     values: dict[str, Any]
     """The values in the statement, by the method's parameters. Absent optional values are left out."""
@@ -339,8 +340,8 @@ class Executor(Protocol):
     def functions(self) -> Mapping[str, Callable[..., str | int | None]]:
         """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
 
-        The functions may wait for replication. They get the arguments' values, and their parameters limit the number of
-        arguments. They observe the interrupt and the time limit of the running statement
+        The functions may wait for replication. A function gets the values of the SQL call's arguments, and its
+        parameters limit their number. The functions observe the interrupt and the time limit of the running statement
         (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
         """
         return {}

@@ -165,8 +165,8 @@ _TAKING_NULL = frozenset({"concat_ws", "group_concat", "if", "nullif"})
 def called(name: str, *arguments: Value) -> Value:
     """Return the result of the SQL function ``name`` for these arguments, as MySQL computes it.
 
-    A calculation error, or a result that is too long, gives None (NULL). So does an argument None, except for a few
-    functions such as CONCAT_WS. Raises TypeError for a wrong number of arguments.
+    A calculation error, or a result that is too long, gives None (NULL). An argument None also gives None, except for a
+    few functions such as CONCAT_WS. Raises TypeError for a wrong number of arguments.
 
     >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
     ('ab', None, None)

@@ -1,7 +1,7 @@
 """The execution of a client's SELECT on the console's tables, by SQLite.
 
 The library sqlglot parses the MySQL text into a syntax tree, and writes the tree as SQLite text. In between,
-:class:`_Rewriting` replaces table names, variables and functions in the tree, and names the result's columns. It
+:class:`_Rewriting` replaces table names, variables and functions in the tree, and names the result's columns. The class
 refuses an expression that SQLite would evaluate in another way than MySQL, with error 1235.
 
 An SQLite database in memory is made for the one statement. The tables that the statement names are copied into this
@@ -64,7 +64,8 @@ _DECLARED = {
 }
 
 MAX_STATEMENT = 16 << 10
-"""The length limit of a statement that sqlglot parses, in characters. It bounds the time and memory of parsing."""
+"""The length limit of a statement that sqlglot parses, in characters. The limit bounds the time and memory of parsing.
+"""
 
 _MOST_TOKENS = 1000
 """The limit of the tokens of a statement that sqlglot parses.
@@ -107,7 +108,8 @@ class Environment(NamedTuple):
     """
 
     find_table: Callable[[str, str], Result]
-    """The function that returns the table of a schema and a name. It raises SqlError if no such table exists."""
+    """The function that returns the table of a schema and a name. The function raises SqlError if no such table exists.
+    """
     database: str | None = None
     """The session's current database (set by USE), or None. Table names without a schema belong to it."""
     variables: Mapping[str, object] = {}
@@ -116,7 +118,7 @@ class Environment(NamedTuple):
     """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, Callable[..., Any]] = {}
     """The functions that depend on the session, such as ``version()`` and SOURCE_POS_WAIT, by their names in lower
-    case. They may wait, and raise SqlError.
+    case. These functions may wait, and may raise SqlError.
     """
 
 
