@@ -57,7 +57,9 @@ class Keyword(enum.Enum):
     END = enum.auto()
     """A statement that ends a transaction: COMMIT or ROLLBACK."""
     INSIDE = enum.auto()
-    """A statement inside a transaction: SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, XA END, XA COMMIT and the like."""
+    """Any other statement that controls a transaction: SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, XA END, XA COMMIT and
+    the like.
+    """
 
 
 def keyword(text: str) -> Keyword:
@@ -101,7 +103,7 @@ class Groups:
         word: Keyword = Keyword.NONE,
         statement_end: bool = False,
     ) -> bool:
-        """Process the type and flags of the next event of the binlog. Return whether the event completes a transaction,
+        """Process the type and flags of the next event of the binlog. Return True if the event completes a transaction,
         or a statement outside of transactions.
 
         ``kind`` is the number of the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word``

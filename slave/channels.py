@@ -3,8 +3,8 @@ applier (SQL thread) and filter.
 
 The I/O thread receives events from the master and writes the relay log. The applier reads the relay log and applies the
 transactions to a target. The class :class:`Slave` has all channels, and the operations that SQL statements need: it
-adds, changes, starts, stops and resets channels. In MySQL the class ``Multisource_info`` has them.
-:mod:`dumpfilter.slave.console` checks beforehand whether a statement is allowed.
+adds, changes, starts, stops and resets channels. In MySQL the class ``Multisource_info`` has the channels and these
+operations. :mod:`dumpfilter.slave.console` checks beforehand whether a statement is allowed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ log = logger("dumpfilter.slave")
 
 MOST_REFETCHES = 3
 """The number of times that a slave fetches its relay log again from one position because of damage there. After that
-it stops with an error.
+the slave stops with an error.
 """
 
 _LONGEST_NAME = 120
@@ -70,12 +70,11 @@ class RelayReader(Protocol):
     """
 
     def note(self, position: RelayPosition | None) -> None:
-        """Tell the reader up to which position the relay log is complete, so that it may read up to there. None: there
-        is no relay log. Any thread may call this method.
+        """Tell the reader up to which position the relay log is complete, so that the reader may read up to there.
+        None: there is no relay log. Any thread may call this method.
 
         The channel calls this method whenever the position moves. Before the channel truncates the relay log, it calls
-        the method with the position further back. When the method returns, the reader no longer reads beyond the
-        position.
+        the method with the earlier position. When the method returns, the reader no longer reads beyond the position.
         """
 
     @property
@@ -147,7 +146,9 @@ class Channel:
         """
         self._make_places_agree()
         self.sql = SqlThread(self)
-        """The applier that was started last, like :attr:`io`. Statements that wait for it are woken when it ends."""
+        """The applier (SQL thread) that was started last, which may have ended. Before the first start, a thread that
+        has not run yet.
+        """
         self.follow_filter()
 
     def check(self, info: SourceInfo) -> None:
@@ -165,10 +166,10 @@ class Channel:
         """Discard the relay log if the applier's saved position does not lie in the relay log. The master then sends
         the events again.
 
-        The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is written
-        atomically, but not both at once. A kill or a full disk may leave an older ``master.info`` beside a newer
-        ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this file has the
-        target's state, too. The applier must not be running.
+        The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is replaced
+        atomically, but the two files are not replaced at once. A kill or a full disk may leave an older ``master.info``
+        beside a newer ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this
+        file has the target's state, too. The applier must not be running.
         """
         applied = self.place.saved
         if not self._relay_log_fits(applied):
@@ -666,7 +667,9 @@ class Slave:
         return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
     def get(self, name: str) -> Channel:
-        """Return the channel with this name. Raises UnknownChannel when there is no such channel."""
+        """Return the channel with this name, in upper or lower case. Raises UnknownChannel when there is no such
+        channel.
+        """
         with self.lock:
             try:
                 return self._channels[fold_channel(name)]
@@ -727,11 +730,11 @@ class Slave:
             channel.start(threads)
 
     def reset(self, name: str, *, all: bool) -> None:
-        """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``). Raises UnknownChannel if
-        there is no channel ``name``.
+        """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``). The state of the target,
+        the object to which transactions are applied, stays. Raises UnknownChannel if there is no channel ``name``.
 
-        With ``all`` also remove the channel, its filter, and the state of its target, the object to which transactions
-        are applied (``RESET REPLICA ALL``).
+        With ``all`` also remove the channel, its filter, its state files and the state of its target (``RESET REPLICA
+        ALL``).
         """
         with self.lock:
             channel = self.get(name)

@@ -84,7 +84,8 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
 
     ``stopped`` tells whether the slave is stopping, which ends a waiting TLS handshake. Raises TlsError when slave and
     master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the
-    handshake. Raises OptionError when a password would be sent unencrypted to another machine.
+    handshake. Raises OptionError when a password would be sent unencrypted to another machine, unless the option
+    ``plain_password`` allows that.
     """
     patience = ROUND_TRIPS * source.options.net_timeout
     # gRPC calls the limit of an attempt to connect a backoff.
@@ -149,14 +150,14 @@ def _refuse_mysql(source: Source) -> None:
 
 
 _GREETING_SECONDS = 2.0
-"""The longest wait for a connection, and for the greeting, seconds. Servers send it at once, in one piece."""
+"""The longest wait for a connection, and for the greeting, seconds. Servers send the greeting at once, in one piece."""
 
 _LONGEST_GREETING = 128
 """The largest number of bytes of a greeting that are read. The version is at the beginning."""
 
 _GREETING = re.compile(rb"...\0(?:\xff..|\x0a(?P<version>[^\0]*)\0)", re.DOTALL)
-"""The beginning of a server's first packet: its length, the packet number 0, and an error or the protocol's version 10
-with the server's version.
+"""The pattern of the beginning of a MySQL server's first packet: the packet's length, the packet number 0, and an error
+or the protocol's version 10 with the server's version.
 """
 
 
@@ -245,8 +246,8 @@ def agree(
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
-    """Tell whether a server that closed a connection without TLS answers a TLS handshake. The user can then be told to
-    turn TLS on.
+    """Tell whether a server that closed a connection without TLS answers a TLS handshake. If so, the user can be told
+    to turn TLS on.
 
     ``stopped`` returns whether the slave is stopping, which ends the check with False.
     """

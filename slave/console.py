@@ -340,7 +340,8 @@ def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
 
 
 def _until(until: Mapping[str, Any]) -> Until:
-    """Return the condition at which START REPLICA UNTIL stops the applier, as an object that the applier checks.
+    """Return the condition at which START REPLICA UNTIL stops the applier, as an object that the applier asks at each
+    transaction boundary.
 
     ``until`` has the parsed UNTIL clause, by the names of the parameters of :class:`UntilPosition` or
     :class:`UntilGtids`. Raises SqlError for a malformed GTID set.

@@ -131,8 +131,8 @@ class StoredChannel:
 
 
 class ChannelView(StoredChannel):
-    """The state of a channel of a running slave at one moment: that of its files and of its threads. The columns of
-    status tables and the metrics are computed from this state.
+    """The state of a channel of a running slave at one moment: the state of its files and of its threads. The columns
+    of status tables and the metrics are computed from this state.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -327,7 +327,7 @@ METRICS: tuple[type[Facts[Any]], ...] = (Threads, Channels, Process)
 
 
 _NO_VALUES = {ColumnType.TEXT: "", ColumnType.INTEGER: 0, ColumnType.TIMESTAMP: ZERO_TIMESTAMP}
-"""The values that a server's table shows for a property that the slave does not have, by the column's type."""
+"""The values, by the column's type, that a server's table shows in the columns for which the slave has no value."""
 
 
 def _row(columns: Iterable[Column], values: Mapping[str, Any]) -> list[Any]:

@@ -1,5 +1,5 @@
 """The process of a slave, which runs the channels until the slave ends, and an SQL console if the user wants one. At
-its end it prints a report.
+the end the process prints a report.
 
 The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal. The report has the
 positions, GTID sets and counts of each channel, and a summary of the applied changes.
@@ -210,7 +210,8 @@ def report(channel: Channel) -> dict[str, Any]:
 def write_reports(channels: Sequence[Channel], form: Literal["json", "table"], path: Path | None) -> None:
     """Write the channels' reports to the file ``path``, or to standard output when ``path`` is None.
 
-    ``form`` chooses JSON for programs or tables for people. Raises OutputError when the file cannot be written.
+    ``form`` chooses JSON for programs or tables for people. JSON for several channels is an object whose member
+    ``channels`` has the reports by channel name. Raises OutputError when the file cannot be written.
     """
     reports = {each.name: report(each) for each in channels}
     if form == "json":

@@ -36,25 +36,27 @@ _Run = tuple[SourceKey, int, int]
 """Consecutive GTIDs: their source (server UUID, or domain and server id), the first number and the last one."""
 
 SAVE_PERIOD = 0.02
-"""The longest time that ``master.info`` may lag behind the received events, seconds.
+"""The shortest time between two periodic writes of ``master.info``, seconds.
 
-Replacing the file takes about half a millisecond, so saving once in this period costs a few per cent of the time.
-After a crash the slave asks the master again for the events that it received in this period.
+Replacing the file takes about half a millisecond, so saving once in this period costs a few per cent of the time. After
+a crash the slave asks the master again for the events that it received after the last write.
 """
 
 MOST_WAITED_FOR = 100
 """The largest ``--sync-relay-log`` with which the I/O thread itself waits for the disk.
 
-With larger values another thread waits, and the I/O thread may receive as many events again in the meantime.
+With a larger value another thread waits for the disk. In the meantime the I/O thread may receive as many further events
+as the value says.
 """
 
 
 class Receiver:
     """The writer of one channel's relay log and ``master.info``, from the chunks (messages) that the master sends.
 
-    The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. Each
-    stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another
-    thread may call :meth:`flush_if_due` at the same time.
+    The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. At the
+    beginning of a stream the relay log ends at the position, or after the received part of an incomplete transaction
+    (:attr:`kept`). Only the I/O thread calls :meth:`receive`. Another thread may call :meth:`flush_if_due` at the same
+    time.
 
     ``sync_every`` is the option ``--sync-relay-log``. After that many events the receiver forces the relay log and then
     ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the process
@@ -90,8 +92,8 @@ class Receiver:
         self._file_ended = False
         """Whether the last chunk was the last one of its binlog file."""
         self._kept: Kept | None = NOTHING_KEPT
-        """The bytes after the last resume point. None if the relay log has other bytes there, too, so that the
-        transaction must be received again.
+        """The size and CRC32 of the bytes after the last resume point. None if the relay log has other bytes there,
+        too, so that the transaction must be received again.
         """
         self._keeps = False
         """Whether the bytes after the last resume point are still in the relay log. The first chunk of a new stream
@@ -150,11 +152,12 @@ class Receiver:
 
         True means that the stream begins after the received GTIDs, and False that it begins at the saved position. With
         ``auto_position`` the first stream and the first stream from another master begin by GTID. The events of another
-        master begin a new relay log file, even if its binlog file has the name of the old master's.
+        master begin a new relay log file, even if the new master's binlog file has the same name as the old one's.
 
         If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
-        (:attr:`kept`). The first chunk (message) tells whether the master leaves them out. ``family`` is that of the
-        servers that wrote the master's binlog, and ``names`` the collation by which the master compares names.
+        (:attr:`kept`). The first chunk (message) of the new stream tells whether the master leaves these events out.
+        ``family`` is that of the servers that wrote the master's binlog, and ``names`` the collation by which the
+        master compares names.
 
         Raises StreamError when the existing relay logs have another family or collation, and RelayLogDamaged when the
         relay log does not reach the saved position.
@@ -194,8 +197,8 @@ class Receiver:
             return by_gtid
 
     def _ends_with_kept(self) -> bool:
-        """Tell whether the relay log ends exactly with the bytes of :attr:`kept`, the received part of an incomplete
-        transaction. If so, the master need not send them again.
+        """Tell whether the relay log ends exactly with the received part of an incomplete transaction (:attr:`kept`).
+        If so, the master need not send this part again.
         """
         begin, end = self.place.now.relay_position, self._relay_log.position
         if not self._kept or begin is None or end is None:
@@ -204,7 +207,7 @@ class Receiver:
 
     def _drop_kept(self, to: MasterInfo) -> None:
         """Truncate the relay log to the position in ``to`` (a content of ``master.info``), and so remove the received
-        part of an incomplete transaction. Raises RelayLogDamaged if the relay log is shorter.
+        part of an incomplete transaction. Raises RelayLogDamaged if the relay log ends before the position.
         """
         self._kept, self._keeps = None, False
         self._relay_log.recover(to.relay_position)
@@ -247,7 +250,7 @@ class Receiver:
         """Write the events of a chunk (one message of the master's stream) to the relay log. Move the position to the
         end of the chunk's last complete transaction.
 
-        ``events`` are the chunk's events, if ``chunk`` itself does not hold them.
+        ``events`` are the chunk's events; None: ``chunk`` itself holds them.
 
         Raises StreamDamaged for a damaged, missing or repeated chunk, and StreamError when the chunk breaks the rules
         of the stream. In both cases no event of the chunk is written. Raises OutputError when the slave cannot write a

@@ -127,9 +127,9 @@ class RelayLog(LogWriter[GrowingFile]):
     def recover(self, recorded: RelayPosition | None) -> None:
         """Truncate the relay log to the position that ``master.info`` records, and open it there for appending.
 
-        Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the
-        rest of the recorded file. With None all relay log files are removed. Raises RelayLogDamaged when the relay
-        log is shorter than ``recorded``, or when the recorded file is missing or damaged. Nothing is removed then.
+        Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the rest
+        of the recorded file. With None all relay log files are removed. Raises RelayLogDamaged when the relay log is
+        shorter than ``recorded``, or when the recorded file is missing or damaged. In these cases nothing is removed.
         """
         self.close()
         listed = self.names

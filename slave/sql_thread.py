@@ -92,8 +92,8 @@ class UntilGtids:
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
-        """Parse the GTID set ``gtids``. ``before`` means SQL_BEFORE_GTIDS, otherwise SQL_AFTER_GTIDS. Raises GtidError
-        for a text that is no GTID set.
+        """Parse the GTID set ``gtids``. ``before`` is True for SQL_BEFORE_GTIDS, and False for SQL_AFTER_GTIDS. Raises
+        GtidError for a text that is no GTID set.
         """
         self._gtids = parse_gtid_set(gtids)
         if isinstance(self._gtids, MariadbGtidSet):
@@ -177,7 +177,7 @@ class Applying(Protocol):
     """The object to which transactions are applied."""
     measured: ChannelMeasurements
     progress: Progress
-    """The object that wakes SQL statements that wait for the thread."""
+    """The object that wakes SQL statements that wait for the applier."""
 
     @property
     def origin(self) -> OriginFilter:
@@ -364,10 +364,10 @@ class SqlThread(ChannelThread):
         return not self._is_met()
 
     def _size_of(self, path: Path, following: str) -> int:
-        """Return the size that the relay log file ``path`` must have, bytes. The head (the first events) of the file
-        that follows it, ``following``, records this size. A smaller file has lost events.
+        """Return the size that the relay log file ``path`` must have, bytes. The head (the first events) of the next
+        relay log file, called ``following``, records this size. A smaller file has lost events.
 
-        If that head does not name the file, return the file's present size.
+        If that head does not name the file ``path``, return the present size of ``path``.
         """
         origin = read_head(self._directory / following).origin
         if origin.get("previous_file") == path.name:
@@ -375,8 +375,8 @@ class SqlThread(ChannelThread):
         return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make a new :class:`EventApplier`, which filters events and applies them. Keep the present one if the filter
-        and the collation for names have not changed.
+        """Make a new :class:`EventApplier`, which filters events and applies them, unless the filter and the collation
+        for names are still those of the present one.
 
         ``head`` is the content of the first events of the next relay log file, which name the collation.
         """

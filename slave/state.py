@@ -146,8 +146,8 @@ class Info(State):
 class SourceInfo(SourceOptions, TlsOptions, Info):
     """The content of ``source.info``: how one channel connects to its master, and where the channel begins to read.
 
-    The fields are the options of CHANGE REPLICATION SOURCE TO. Their defaults are a MySQL server's. The command line
-    has other defaults for some of these options, such as ``retry_count``.
+    The fields are the options of CHANGE REPLICATION SOURCE TO. The defaults are a MySQL server's. The command line has
+    other defaults for some of these options, such as ``retry_count``.
     """
 
     NAME = "source.info"
@@ -281,7 +281,7 @@ class MasterInfo(PlaceInfo):
     """The GTIDs that the slave had when it asked this master for a dump by GTID set (``SOURCE_AUTO_POSITION``).
 
     The master's binlog may hold these transactions after the position, too. Each later dump from the position leaves
-    them out, so that the slave does not apply them again.
+    these transactions out, so that the slave does not apply them again.
     """
     filter_digest: str = ""
     """A hash of the filter that selected those events in the relay log that the applier has not applied.
@@ -401,8 +401,8 @@ class CountersInfo(Info):
     since: float = 0.0
     """The Unix time at which the channel began to count."""
     counts: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """The numbers by name. The names of the protobuf message ``Counts`` have the sums over the master's messages. There
-    are also these numbers:
+    """The numbers by name. The fields of the protobuf message ``Counts`` are here under their names, summed over the
+    master's messages. There are also these numbers:
 
     - ``connections``, ``heartbeats`` and ``chunks`` (all messages).
     - ``bytes_received``: the size of all events. Events that the slave had to receive twice count twice.
@@ -438,7 +438,7 @@ class Place(Generic[P]):
         """The lock under which position and GTIDs change together. No thread holds the lock while it writes a file."""
         self.go_back(kind.read(directory))
         self.saved = self.now
-        """The content of the file."""
+        """The content of the state file, as it was last read or written."""
 
     @property
     def path(self) -> Path:
@@ -486,7 +486,8 @@ class Place(Generic[P]):
         """Write the present position and GTIDs to the state file (``master.info`` or ``relay-log.info``). ``members``
         are new values of fields, such as ``relay_file``, both in memory and in the file.
 
-        Raises OutputError, and then memory and file are unchanged. With ``synced`` the file is also synced to the disk.
+        With ``synced`` the file is also synced to the disk. Raises OutputError if the file cannot be written. Memory
+        and file are unchanged after this error.
         """
         info = self.info.model_copy(update=members) if members else self.info
         self._file.save(info, synced=synced)

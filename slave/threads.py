@@ -77,8 +77,9 @@ class Progress:
 class RelayEnd(Progress):
     """The position up to which the I/O thread has completed the relay log and recorded it in ``master.info``.
 
-    The position is a transaction boundary, and the applier may read up to there. The I/O thread moves it with
-    :meth:`publish`, and the applier waits for it with :meth:`until`. All methods may be called from any thread.
+    The position is a transaction boundary, and the applier may read up to there. The I/O thread moves the position with
+    :meth:`publish`, and the applier waits for a later position with :meth:`until`. All methods may be called from any
+    thread.
 
     ``on_publish`` is called with each published position, so that another reader of the relay log knows it, too. Before
     the slave truncates the relay log, it publishes the new end, and waits until ``on_publish`` has returned.
@@ -143,7 +144,7 @@ class ChannelThread:
 
     @property
     def stopping(self) -> bool:
-        """Whether somebody has asked this thread to end (:meth:`stop`). If so, the thread ends soon or has ended."""
+        """Whether :meth:`stop` was called, so that the thread ends soon or has ended."""
         return self._stop.is_set()
 
     def run(self) -> None:

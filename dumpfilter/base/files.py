@@ -44,7 +44,7 @@ def create(path: Path, mode: int = 0o640) -> int:
     writing.
 
     A symbolic link of this name is removed, so that nothing is written to the link's target. ``mode`` is the
-    permissions of the new file, before the umask. Raises OutputError.
+    permissions of the new file, before the umask. Raises OutputError if the operating system refuses.
     """
     with writing(path):
         path.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def sync(path: Path, fd: int) -> None:
 
 def sync_path(path: Path) -> None:
     """Sync a file, or the entries of a directory, to the disk (``fsync``), so that a rename survives a power failure.
-    Raises OutputError.
+    Raises OutputError if the operating system refuses.
     """
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -95,13 +95,15 @@ def sync_path(path: Path) -> None:
 
 
 def rename(old: Path, new: Path) -> None:
-    """Rename a file. An existing file with the name ``new`` is replaced atomically. Raises OutputError."""
+    """Rename a file. An existing file with the name ``new`` is replaced atomically. Raises OutputError if the operating
+    system refuses.
+    """
     with writing(new):
         os.replace(old, new)
 
 
 def remove(path: Path) -> None:
-    """Remove a file. Do nothing if it does not exist. Raises OutputError."""
+    """Remove a file. Do nothing if it does not exist. Raises OutputError if the operating system refuses."""
     with writing(path):
         path.unlink(missing_ok=True)
 
@@ -110,8 +112,8 @@ def remove(path: Path) -> None:
 def committed(
     path: Path, *, beside: Path | None = None, synced: bool = True, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` block. Raises
-    OutputError.
+    """Yield a new file for writing, which replaces ``path`` atomically at the end of the ``with`` block. An OSError in
+    the block, or in writing the file, is raised as OutputError.
 
     After an error in the block or in writing, ``path`` stays unchanged and the new file is removed. Until the end the
     new file has the name ``beside``, by default the name of ``path`` with ``.new`` at its end. Concurrent writers of
@@ -136,7 +138,8 @@ def committed(
 
 
 def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) -> None:
-    """Replace the content of a file atomically, so that a crash leaves the old or the new content. Raises OutputError.
+    """Replace the content of a file atomically, so that a crash leaves the old or the new content. Raises OutputError
+    if the operating system refuses.
 
     With ``synced`` the new content also survives a power failure. ``mode`` is the permissions of the file, before the
     umask.
@@ -169,7 +172,7 @@ def locked(path: Path, busy: str) -> Iterator[int]:
     """Lock an existing file or directory exclusively for the body of a ``with`` statement. Yield its descriptor.
 
     The operating system releases the lock when the process ends. Raises OutputError with the text ``busy`` if another
-    process holds the lock.
+    process holds the lock, and OutputError if ``path`` cannot be opened.
     """
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -36,7 +36,7 @@ class Helper:
     title: str
     """The name of the process in errors, such as ``the process of the links``."""
     error: type[DumpfilterError]
-    """The type of the errors of a process that has ended."""
+    """The type of the errors about a process that has ended or does not answer."""
     timeout: float
     """The time limit of an answer, seconds."""
 
@@ -64,10 +64,11 @@ class Helper:
 
     def ask(self, *request: Any) -> Any:
         """Send a request to the helper process, and return its answer. Raise the answer if it is an error, and
-        :attr:`error` if the process has ended or does not answer in time.
+        :attr:`error` if the process has ended or does not answer in time. A process that does not answer in time is
+        killed.
 
-        Signals such as SIGINT are deferred until the answer. Otherwise the next call could take this answer for the
-        answer to its own request.
+        Signals such as SIGINT are deferred until the answer has come. Without this, the next call could take this
+        answer for the answer to its own request.
         """
         with uninterrupted(), self._lock:
             if self._connection.closed:
@@ -102,7 +103,9 @@ class Helper:
         return self.error(f"{self.title} ended (status {status})" + (f": {told}" if told else ""))
 
     def close(self) -> None:
-        """End the helper process. Calling the method again does nothing."""
+        """End the helper process, and wait for its end. A process that does not end within :data:`END_TIMEOUT` seconds
+        is killed. Calling the method again does nothing.
+        """
         with self._lock:
             if not self._connection.closed:
                 # A fork of this process may keep the socket open.

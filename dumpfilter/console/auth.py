@@ -2,7 +2,7 @@
 
 MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin). MariaDB's and older clients use
 ``mysql_native_password``. With both plugins, the server sends random bytes (the nonce), and the client answers with a
-digest of the password and the nonce. The password itself is never sent.
+digest of the password and the nonce. Usually the password itself is not sent.
 
 Like a real server, the console keeps only hashes of passwords. The hash of mysql_native_password suffices to check a
 login. The hash that caching_sha2_password stores (``$A$005$…``) does not: at the first login the console asks for the
@@ -151,7 +151,7 @@ class RsaExchange:
     def decrypt(self, sent: bytes, nonce: bytes) -> bytes:
         """Return the password in the packet ``sent``, with its final NUL; empty if this key cannot decrypt the packet.
 
-        ``nonce`` has the random bytes of the login. The client combined the password with them by XOR before the
+        ``nonce`` has the random bytes of the login. The client combined the password with these bytes by XOR before the
         encryption.
         """
         try:

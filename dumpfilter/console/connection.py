@@ -135,7 +135,7 @@ class Connection:
         """The port's certificate and key, read once at the beginning of the login."""
         self._login: Login
         self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """The future that KILL QUERY completes. Each work that KILL QUERY can interrupt has its own."""
+        """The future that KILL QUERY completes. Each call of :meth:`finished` has a new one."""
         self._last_prepared = 0
 
     async def serve(self) -> None:
@@ -199,8 +199,8 @@ class Connection:
         )
 
     def end(self, *, query_only: bool) -> None:
-        """Close the connection, or with ``query_only`` only interrupt its running statement. Any thread may call the
-        method.
+        """Close the connection or, if ``query_only`` is True, only interrupt its running statement. Any thread may call
+        the method.
         """
         end = self.kill_query if query_only else self.task.cancel
         self.task.get_loop().call_soon_threadsafe(end)
@@ -305,8 +305,9 @@ class Connection:
 
         The text lets MariaDB's clients verify the console's certificate, and can be empty. ``preferred`` is the
         authentication plugin that the greeting named, and ``nonce`` has the greeting's random bytes. Raises ClientGone
-        after telling the client of a wrong password (error 1045). Like a MySQL server, the console asks for the
-        password itself if the digest does not prove the password. The client asyncmy sends wrong digests.
+        after telling the client of a wrong password (error 1045). If the configuration has the user's
+        caching_sha2_password hash, and the digest does not prove the password, the console asks for the password
+        itself, like a MySQL server. The client asyncmy sends wrong digests.
         """
         port, user = self.port, login.user
         # For an unknown user this is the password of another one.
@@ -467,8 +468,8 @@ class Connection:
         await self._answer(self._text(data))
 
     async def _answer(self, statement: str, *, binary: bool = False) -> None:
-        """Run a client's statement, and send its result to the client. ``binary`` chooses the form of rows for prepared
-        statements.
+        """Run a client's statement, and send its result to the client. ``binary`` is True for a prepared statement,
+        whose rows are sent in the protocol's binary form.
         """
         try:
             run = functools.partial(execute_statement, self._client, statement)

@@ -30,8 +30,8 @@ WORK_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 """The histogram buckets for work that takes less than a second on a healthy machine: their upper bounds, seconds."""
 
 DELAY_BUCKETS = (*WORK_BUCKETS[3:], 5.0, 10.0, 60.0, 600.0, 3600.0)
-"""The histogram buckets for the time since a transaction's commit: upper bounds, seconds. A slave that catches up is
-hours behind.
+"""The histogram buckets for the time since a transaction's commit: upper bounds, seconds. The bounds reach up to an
+hour, because a slave that catches up may be far behind.
 """
 
 T = TypeVar("T")
@@ -102,8 +102,9 @@ class Fact:
     """
 
     read: Callable[[Any], Any] | str = ""
-    """The function that returns the value for an object, or None for no value. A text is an attribute path instead,
-    such as ``counts.bytes_sent``; the default is the fact's name.
+    """The function that returns the value for an object, or None for no value. A text instead of a function is an
+    attribute path of the object, such as ``counts.bytes_sent``. The empty text stands for the attribute with the fact's
+    name.
     """
     type: ColumnType | type[Latency] = ColumnType.INTEGER
     """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""

@@ -19,15 +19,17 @@ from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 CLIENT_MEMORY = 256 << 10
 """The limit of one client's memory between its statements (prepared statements and user variables), bytes."""
 CONSOLE_MEMORY = 64 << 20
-"""The limit of this memory of all clients of a port together, bytes. A replication port may have 5,250 clients."""
+"""The limit of the memory of all clients of a port together between their statements, bytes. A replication port may
+have 5,250 clients.
+"""
 RESULT_MEMORY = 128 << 20
 """The limit of the memory of all results that clients have not read completely yet, bytes."""
 RESULT_MEMORY_OF_USER = 96 << 20
 """The limit of the memory of one user's results, bytes, so that other users can still get results."""
 
 MOST_SELECTS = 2
-"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
-time.
+"""The limit of concurrent SELECTs of one user that read tables. A further SELECT waits, and the wait counts against its
+time limit.
 """
 
 SHARE = 0.25

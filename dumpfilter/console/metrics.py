@@ -29,7 +29,9 @@ from dumpfilter.console.serving_loop import ServingLoop, accepted
 log = logger("dumpfilter.console.metrics")
 
 MAX_SCRAPES = 8
-"""The limit of concurrent connections. For a further one, the oldest that has not sent its request yet is closed."""
+"""The limit of concurrent connections. For a further connection, the oldest connection that has not sent its request
+yet is closed.
+"""
 SCRAPE_SECONDS = 30.0
 """The time limit of a connection to the HTTP endpoint for Prometheus, seconds."""
 

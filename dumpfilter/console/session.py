@@ -88,8 +88,8 @@ _OWN_SCHEMA = "@"
 a client could write the name only in backticks.
 """
 _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
-"""The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
-waits for replication.
+"""The pattern of a SELECT that may read tables. Any other SELECT has a single row, such as a variable or the result of
+a function that waits for replication.
 """
 MOST_SECONDS = 600.0
 """The longest time limit of a SELECT of tables that a session can set by ``max_execution_time``, seconds."""
@@ -102,7 +102,7 @@ _COLUMNS = {
 } | columns.INFORMATION_SCHEMA
 """The columns of each table, by the table's name in lower case.
 
-The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
+The tables come from the library mysql_mimic. The product adds tables and a column that the client DBeaver reads.
 """
 _COLUMNS["collations"] += (Column("PAD_ATTRIBUTE"),)
 
@@ -276,7 +276,7 @@ class Session:
 
     def reset(self) -> None:
         """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. Keep the
-        current database.
+        current database, and the client's character set.
         """
         self.diagnostics = ()
         self._variables.clear()

@@ -72,9 +72,9 @@ _QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
 def without_passwords(text: str, longest: int) -> str:
     """Return a statement with :data:`SECRET` in place of each password, cut to ``longest`` characters.
 
-    Everything after a word that contains PASSWORD counts as the password, up to the next comma or clause. If the
-    statement has such a word, or is too long, its comments are left out. A comment may repeat the password, and a long
-    comment must not hide the rest of a statement in the audit log.
+    Everything after a word that contains PASSWORD or IDENTIFIED counts as the password, up to the next comma or clause.
+    If the statement has such a word, or is too long, its comments are left out. A comment may repeat the password, and
+    a long comment must not hide the rest of a statement in the audit log.
 
     >>> without_passwords("START REPLICA USER = 'u' PASSWORD = 'it''s' FOR CHANNEL 'c'", 100)
     "START REPLICA USER = 'u' PASSWORD <secret> FOR CHANNEL 'c'"

@@ -6,9 +6,9 @@ because a false length or a missing NUL from a client would keep them reading fo
 A client that wants TLS asks for it in its first packet. The bytes after this packet are TLS's, and may have come
 already. Therefore :func:`greet` reads the first packet from the socket itself, and no byte more.
 
-Once the login is over, a connection may carry compressed packets. Each has a header of 7 bytes: the length of its
-content, a sequence number, and the length of the content before compression. The ordinary packets with their own
-headers are the content. A compressed packet may hold several ordinary packets, or a part of one.
+Once the login is over, a connection may carry compressed packets. Each compressed packet has a header of 7 bytes: the
+length of its content, a sequence number, and the length of the content before compression. The ordinary packets with
+their own headers are the content. A compressed packet may hold several ordinary packets, or a part of one.
 """
 
 from __future__ import annotations
@@ -472,11 +472,11 @@ class Login(NamedTuple):
     response: bytes
     """The digest by which the client proves that it knows the password.
 
-    The client computes it from the password and the random bytes (nonce) that the console sent in its greeting.
+    The client computes the digest from the password and the random bytes (nonce) that the console sent in its greeting.
     """
     database: str
     plugin: str
-    """The client's authentication plugin, and above its database; empty if the client names none."""
+    """The name of the client's authentication plugin. Empty if the client names none."""
     collation: int
     attributes: Mapping[str, str]
     """The client's description of itself (connection attributes), such as ``program_name``."""

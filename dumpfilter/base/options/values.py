@@ -176,7 +176,9 @@ SYNC_EVENTS = 10_000
 """The default of ``--sync-relay-log``, as in MySQL: the number of events after which the files are synced to disk."""
 
 CONNECT_RETRY = 60.0
-"""The default of ``--connect-retry``, as in MySQL: the seconds before a slave connects to its master again."""
+"""The default of ``--connect-retry``, as in MySQL: the longest wait before a slave connects to its master again,
+seconds.
+"""
 
 FIRST_EVENT = 4
 """The offset of the first event of a binlog file, bytes. The file's magic number comes before the event."""

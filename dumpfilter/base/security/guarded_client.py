@@ -26,7 +26,9 @@ REQUIRES_SECURE_CONNECTION = 2061
 """The client error of MySQL for a login that needs TLS or a public key (``CR_AUTH_PLUGIN_ERR``)."""
 
 _LEAST_RATE = 64 << 10
-"""The bytes of an answer that add one second to its timeout, so that a slow network does not cut a long answer."""
+"""The number of bytes of an answer that add one second to the timeout of the answer, so that a slow network does not
+cut a long answer.
+"""
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> bytes | None:
-        """The RSA key with which PyMySQL encrypts the password on a connection without TLS. None until the server has
-        sent its key.
+        """The RSA key with which PyMySQL encrypts the password on a connection without TLS. The key is the login's own
+        or, if the login allows that, the key that the server has sent; None before the server has sent its key.
 
         Raises PasswordKept if the login permits no key.
         """

@@ -310,7 +310,7 @@ class Executor(Protocol):
     def version(self) -> str:
         """The server version that clients see in the greeting and in ``@@version``, such as ``8.4.0``.
 
-        Reading it must not wait, since the console reads it before each login.
+        This property must not wait, since the console reads it before each login.
         """
         ...
 

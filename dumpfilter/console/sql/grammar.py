@@ -217,7 +217,7 @@ class Need(NamedTuple):
     """The lowest role of a user who may run a statement of the console, and whether the statement changes anything."""
 
     statement: str
-    """The syntax of the statement, as the documentation shows it."""
+    """The name of the statement in the documentation, or the names of several statements."""
     role: Role
     changes: bool = False
     """Whether the statement changes the state of the master, the slave or the console. The audit log records it."""

@@ -42,7 +42,7 @@ from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
 from dumpfilter.console.sql.server_errors import SqlError
 
 DEFAULT_SECONDS = 60.0
-"""The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
+"""The time limit of a SELECT of tables in a session that has not set ``max_execution_time``, seconds."""
 
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
@@ -70,7 +70,8 @@ MAX_STATEMENT = 16 << 10
 _MOST_TOKENS = 1000
 """The limit of the tokens of a statement that sqlglot parses.
 
-Python's garbage collector stops all threads while it frees the statement's tree.
+Python's garbage collector stops all threads while it frees a statement's tree, and a longer statement has a larger
+tree.
 """
 
 FUNCTION_PREFIX = "my_"
