@@ -181,7 +181,8 @@ class ChannelView(StoredChannel):
         """The value of ``Seconds_Behind_Source``: the age of the first received event that is not applied, seconds.
 
         As in a server, the value is None (NULL) while the applier is stopped. The value is also None if the applier has
-        applied everything and the I/O thread has no connection. If nothing was ever received, the value is 0.
+        applied everything and the I/O thread has no connection. If nothing was ever received, the value is 0 while the
+        applier runs.
         """
         if not self.sql.running:
             return None

@@ -68,7 +68,7 @@ class Target(Protocol):
         """Apply an SQL statement that the master logged as text.
 
         ``text`` is in the character set of the client that ran the statement. ``database`` is the statement's default
-        database after the slave's rewrite rules. ``database`` is None or "" if there was no default database.
+        database after the slave's rewrite rules, or None or "" if there was none.
         """
 
     def commit(self) -> None:

@@ -29,8 +29,8 @@ class Helper:
     however this process ends.
 
     The process runs the function ``main`` of a module. The last argument of its command line is the descriptor of a
-    socket. On the socket it receives requests, which are tuples, and sends back the answers. An answer that is an
-    exception is raised. All methods may be called from any thread.
+    socket. On the socket the process receives requests, which are tuples, and sends back the answers. An answer that is
+    an exception is raised. All methods may be called from any thread.
     """
 
     title: str

@@ -84,7 +84,9 @@ class Latency:
             self.observe(time.perf_counter() - begin)
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
-        """Return the number of durations up to each bucket's upper bound, and the sum of all durations, seconds."""
+        """Return the buckets, and the sum of all durations, seconds. A bucket is a pair: its upper bound as text, and
+        the number of durations up to this bound. The last bound is ``+Inf``.
+        """
         from prometheus_client.utils import floatToGoString
 
         with self._lock:

@@ -211,7 +211,7 @@ class Session:
     def may_see(self, user: str | None) -> bool:
         """Tell whether the client may list and end connections of ``user``; None for a connection without a login.
 
-        Every account may list and end its own connections.
+        Every account may list and end its own connections, and an account with the role ``all`` every connection.
         """
         return user == self.user or self.role.includes(Role.ALL)
 
