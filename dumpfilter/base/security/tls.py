@@ -98,9 +98,9 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     """Read and check the files of a server's certificate, its key and, if given, the CA of its clients. Return the
     settings.
 
-    With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError, which names the option, the file
-    and the remedy, for a file that is missing or unusable, a certificate that is not valid now, and a key of another
-    certificate.
+    With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError for a file that is missing or
+    unusable, a certificate that is not valid now, and a key of another certificate. The error names the option, the
+    file and the remedy.
     """
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
