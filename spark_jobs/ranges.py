@@ -1,8 +1,8 @@
 """The division of a binlog set into ranges, and the reading of a range, about 16 MiB (a block) at a time.
 
-A range is a sequence of complete transactions in one file, which one task reads. It also records the XA transactions
-that end in it but were prepared in an earlier range. A task therefore needs no other range, and tasks can run in any
-order on any machine.
+A range is a sequence of complete transactions in one file, which one task reads. A range also records the XA
+transactions that end in the range but were prepared in an earlier one. A task therefore needs no other range, and tasks
+can run in any order on any machine.
 
 The index pass is a fast scan of binlog files that divides them into ranges. It reads event headers and table names, and
 parses no statements. It verifies checksums only if damaged files are to be skipped. Each file can be indexed by a
@@ -62,8 +62,9 @@ transaction is sent to every slave, so every slave needs the end, too.
 class Range:
     """A sequence of complete transactions in one binlog file, which one task reads.
 
-    It is the bytes from ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index of the file in
-    the binlog set, and ``number`` the index of the range among all ranges of the set.
+    The range has the bytes from offset ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index
+    of the file in the binlog set, and ``number`` the index of the range among all ranges of the set. Both are 0 for the
+    ranges of a Spark query, which do not use them.
     """
 
     path: str
@@ -72,12 +73,12 @@ class Range:
     number: int = 0
     file: int = 0
     prepared: tuple[tuple[Xid, Held], ...] = ()
-    """The XA transactions that end in the range but were prepared in an earlier one, with their tables and
-    statements.
+    """The XA transactions that end in the range but were prepared in an earlier range, with their tables and
+    statements. Empty until :func:`follow_xa` has found them.
     """
     names: NameRules = DEFAULT_NAMES
-    """The settings with which the server that wrote the newest file compares names of schemas and tables, for
-    filters.
+    """The rules for comparing names of schemas and tables, which filters need: those of the server that wrote the
+    newest file of the set. The data source ``binlog`` sets them if a query has filters. Otherwise they are the default.
     """
 
 
@@ -90,7 +91,9 @@ MOST_GROUPS = 512
 """The maximum number of groups of ranges. The driver must receive and hold one result per group."""
 
 _LARGEST_GROUP = 8
-"""The size of the largest group, in ranges of full size. A task of this size takes less than a second."""
+"""The size of the largest group, in ranges of full size, unless :data:`MOST_GROUPS` requires larger groups. A task of
+this size takes less than a second.
+"""
 
 _TASKS_AHEAD = 2
 """The minimum number of tasks per core into which the remaining ranges could still be divided when a group is made.
@@ -100,12 +103,12 @@ With 2, all cores finish at about the same time even if one core is half as fast
 
 
 def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
-    """Join consecutive ranges (parts of binlog files) into groups, one for each task. Short files have short ranges,
-    and many small tasks cost too much.
+    """Join consecutive ranges (parts of binlog files) into groups, one for each task, and return the groups in order.
+    Short files have short ranges, and many small tasks cost too much.
 
-    A group has about ``range_size`` bytes, or more to keep the number of groups at most :data:`MOST_GROUPS`. ``cores``
-    is the number of tasks that run in parallel. If it is given, groups begin large and become smaller, so that no core
-    waits long for the last task.
+    A group ends with the range by which it has ``range_size`` bytes. It is larger if there would otherwise be more than
+    :data:`MOST_GROUPS` groups. ``cores`` is the number of tasks that run in parallel. If ``cores`` is given, groups
+    begin large (up to 8 times ``range_size``) and become smaller, so that no core waits long for the last task.
     """
     left = sum(one.end - one.start for one in ranges)
     least = max(range_size, -(-left // MOST_GROUPS))
@@ -125,7 +128,7 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a binlog file that a task reads at a time (about 16 MiB), and the events in these bytes.
+    """A part of a binlog file (by default about 16 MiB) that a task reads at a time, and the events in these bytes.
 
     ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on, and ``segment`` describes the
     events. ``data`` is valid only until the next block is read, which reuses the memory.
@@ -151,17 +154,19 @@ def blocks_of(
 
     Parameters:
         file: the open binlog file.
-        wanted: the range to read. It may begin before the first event after the format description event.
+        wanted: the range to read. If the range begins before the first event after the format description event, the
+            reading begins at that event.
         subjects: the register that numbers tables and statements. The scan adds new ones.
         sources: the register that numbers GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan
             adds new ones.
         verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, their number is the
-            constant PENDING, and compressed transactions are not decompressed.
+        statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, they have the
+            constant PENDING or PENDING_XA in place of a number, and compressed transactions are not decompressed.
         payloads: whether compressed transactions are decompressed.
 
-    Raises BinlogError with file and position.
+    After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
+    cancelled. Raises BinlogError with file and position for a damaged or truncated file.
     """
     scanner = FileScanner(
         file.name,
@@ -208,10 +213,8 @@ runs one task per processor.
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. The memory is kept for later
-    calls, because new memory from the kernel is slow.
-
-    The buffer's initial content is arbitrary.
+    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. The buffer's initial content is
+    arbitrary. After the body, the memory is reused for later calls, because new memory from the kernel is slow.
     """
     try:
         buffer: npt.NDArray[np.uint8] = _free.pop()
@@ -242,7 +245,7 @@ request, and the latency of many small requests would dominate.
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage in a binlog file: the byte offset from which on the file is skipped, and the reason in words."""
+    """Damage in a binlog file: the byte offset from which on a job skips the file, and the reason in words."""
 
     file: str
     position: int | None
@@ -253,7 +256,9 @@ class Damage:
     """
     reason: str
     damaged_at: int | None = None
-    """The byte offset of the damage, which may lie after the offset from which on the file is skipped."""
+    """The byte offset of the damage, which may lie after the offset from which on the file is skipped. None: the file
+    could not be opened.
+    """
 
     @property
     def told(self) -> str:
@@ -274,10 +279,11 @@ class Damage:
 
 @dataclass
 class FileIndex:
-    """The result of the index pass over one binlog file, a fast scan that divides the file into ranges.
+    """The result of the index pass over one binlog file or a part of it. The index pass is a fast scan that divides the
+    file into ranges.
 
-    A range is a sequence of complete transactions, which one task reads. The object has other facts about the file, so
-    that later steps need not open it. Positions and sizes are in bytes.
+    A range is a sequence of complete transactions, which one task reads. The object also has other data about the file,
+    so that later steps need not open the file. Positions and sizes are in bytes.
     """
 
     number: int
@@ -292,26 +298,29 @@ class FileIndex:
     bounds: tuple[int, ...] = ()
     """The ascending byte offsets between ranges. Each two consecutive offsets delimit a range.
 
-    Empty for a file without transactions.
+    Empty if the indexed part has no transaction.
     """
     end: int = 0
-    """The offset at which the last complete transaction ends. Later bytes are damaged, or still being written by the
-    server.
+    """The offset at which the last complete transaction of the indexed part ends. Later bytes are outside the part,
+    damaged, or still being written by the server.
     """
     transactions: int = 0
     prolog: bytes = b""
-    """The complete Previous_gtids or Gtid_list event. Empty if the file has none."""
+    """The complete Previous_gtids or Gtid_list event. Empty if the indexed part has none before its first transaction.
+    """
     times: TimeSpans = ()
     """The time intervals that contain the events of the file's transactions. The events' timestamps need not ascend."""
     has_xa: bool = False
-    """Whether the file has an XA COMMIT or XA ROLLBACK of a prepared transaction outside compressed transactions."""
+    """Whether the file has an XA_prepare event, or a statement XA COMMIT or XA ROLLBACK. Events inside compressed
+    transactions do not count.
+    """
     damage: Damage | None = None
-    """The damage at which the indexed part of the file ends. None for an undamaged file."""
+    """The damage at which the indexed part of the file ends. None if the index pass found no damage."""
 
     @property
     def beginning(self) -> str:
-        """The SHA-256 digest of the file's first events, in hexadecimal. Another file that later gets the same name has
-        another digest.
+        """The SHA-256 digest, in hexadecimal, of the file's format description event and its Previous_gtids or
+        Gtid_list event. Another file that later gets the same name has another digest.
         """
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
@@ -328,24 +337,31 @@ class FilePart:
     path: str
     """The file's path or URI."""
     last: bool
-    """Whether the file may end with an incomplete transaction. That is no error in the last file of a set, because a
-    server may still be writing it.
+    """Whether an incomplete transaction at the file's end is no error while a server has the file open for writing (its
+    header flag LOG_EVENT_BINLOG_IN_USE_F). True for the last file of a set.
     """
     start: int = 0
     """The byte offset at which the part begins: a transaction boundary, or an offset before the first event."""
     end: int | None = None
     """The byte offset of a transaction boundary, at which the part ends at the latest. None: the end of the file."""
     limit: int | None = None
-    """The maximum size of the part, bytes, except that it has one transaction at least. None: no limit."""
+    """The maximum size of the part, bytes. A part has at least one transaction, even if this transaction is larger.
+    None: no limit.
+    """
 
 
 def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
     """Divide a binlog file, or a part of it, into ranges (sequences of complete transactions, one for each task).
-    Return them with other facts about the file.
+    Return the ranges with other data about the file.
 
-    With ``on_corrupt="skip"`` in ``options``, a damaged file is indexed up to the damage, and a wrong checksum counts
-    as damage. Otherwise raises BinlogError with file and position for a damaged file. Raises BinlogUnreadable in any
-    case for a file that the system cannot read.
+    ``options`` is by default ``ReadOptions()``. With ``options.on_corrupt="stop"``, raises BinlogError with file and
+    position for a missing or damaged file. Checksums are then left to the tasks that read the ranges.
+
+    With ``on_corrupt="skip"``, a damaged file is indexed up to the damage, and a missing file has no ranges. The field
+    ``damage`` of the result tells the damage. A wrong checksum counts as damage unless ``options.verify`` is False.
+
+    In any case, raises BinlogUnreadable for a file that the operating system cannot read, and ConnectionLost if the
+    read of a remote file fails.
     """
     options = options or ReadOptions()
     skip = options.on_corrupt == "skip"
@@ -374,11 +390,12 @@ def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
 
 
 def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptions) -> None:
-    """Scan a file from the offset ``index.end`` to the end of ``part``, and write the facts found (such as the ends of
+    """Scan a file from the offset ``index.end`` to the end of ``part``, and write the data found (such as the ends of
     ranges) into ``index``.
 
-    The end of the last range is not added to ``index.bounds``. If damage is to be skipped, the scan detects every
-    damage that a later pass would detect.
+    The end of the last range is not added to ``index.bounds``. If ``options`` say that damage is to be skipped, the
+    scan detects every damage that a later pass would detect. Raises BinlogError with file and position: for damage, or
+    if the format of events changes inside the file.
     """
     end, most = part.end, None if part.limit is None else part.start + part.limit
     first, bounds = index.end, [index.end]
@@ -453,9 +470,7 @@ class XaLook:
     prepared: Mapping[Xid, Held] = field(default_factory=dict)
     """The XA transactions that are prepared but not ended in the range, with their tables and statements."""
     ended: frozenset[Xid] = frozenset()
-    """The XA transactions that the range (a part of a binlog file) commits or rolls back, and that were prepared before
-    the range.
-    """
+    """The XA transactions that the range commits or rolls back, and that were prepared before the range."""
     subjects: frozenset[Subject] = frozenset()
     """All tables and statements of the range. If an XA transaction was prepared before the first file, the driver
     assumes that it changes every table of the set.
@@ -463,10 +478,11 @@ class XaLook:
 
 
 def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range (part of a binlog file). Return the XA transactions of which it has only the XA PREPARE, or only the
-    XA COMMIT or XA ROLLBACK.
+    """Read a range (part of a binlog file). Return the XA transactions of which the range has only the XA PREPARE, or
+    only the XA COMMIT or XA ROLLBACK. The result also has all tables and statements of the range.
 
-    ``block_size`` is the number of bytes to read at a time. Raises BinlogError with file and position.
+    ``block_size`` is the number of bytes to read at a time. Raises BinlogError with file and position for a damaged
+    file.
     """
     subjects = Subjects()
     ended: set[Xid] = set()
@@ -497,11 +513,12 @@ def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Ra
     """Find for each XA COMMIT and XA ROLLBACK the range (part of a binlog file) in which its transaction was prepared.
     A filter needs the tables of the prepared transaction to decide about the transaction's end.
 
-    ``looks`` has an object for each of ``ranges``, in the same order. It names the XA transactions of which the range
-    has only the XA PREPARE, or only the XA COMMIT or XA ROLLBACK.
+    ``looks`` has an object for each of ``ranges``, in the same order. The object names the XA transactions of which the
+    range has only the XA PREPARE, or only the XA COMMIT or XA ROLLBACK.
 
-    Return two values. The first has the ranges, each completed by the XA transactions that end in it and were prepared
-    in an earlier range. The second has the XA transactions that end in the set and were prepared before it.
+    Return two values. The first is the list of ranges, in each of which :attr:`Range.prepared` has the XA transactions
+    that end in the range and were prepared in an earlier one. The second has the XA transactions that end in ``ranges``
+    and were prepared before all of them.
     """
     prepared: dict[Xid, Held] = {}
     unknown: set[Xid] = set()
@@ -536,7 +553,9 @@ class IndexedSet:
 
     @property
     def has_xa(self) -> bool:
-        """Whether any file of the set has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        """Whether any file of the set has an XA_prepare event, or a statement XA COMMIT or XA ROLLBACK. Events inside
+        compressed transactions do not count.
+        """
         return any(one.has_xa for one in self.files)
 
     @property
@@ -556,10 +575,11 @@ class IndexedSet:
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self, where: str) -> list[str]:
-        """Return a warning for each damaged file, which names the skipped part and the reason. The warning about XA
-        transactions (:meth:`told_of_xa`) follows, if there is one.
+        """Return a list of warnings. There is one for each damaged file, which names the skipped part and the reason.
+        The warning about XA transactions (:meth:`told_of_xa`) follows, if there is one.
 
-        ``where`` tells in that warning what the job does with such a transaction's end, for example "in every binlog".
+        ``where`` tells in that warning what the job does with the end of an XA transaction that was prepared before the
+        set, for example "in every binlog".
         """
         damages = [str(one.damage) for one in self.files if one.damage is not None]
         return damages + self.told_of_xa(where)
@@ -584,7 +604,11 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
 
     If the set has XA transactions, a second step matches those whose XA PREPARE and end are in different ranges.
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
-    tasks, in threads or on Spark. Raises BinlogError with file and position.
+    tasks, in threads or on Spark.
+
+    Raises BinlogError with file and position for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged
+    parts are skipped instead, and the error is raised only if no file can be opened or the operating system cannot read
+    one. Raises OptionError for an address with a syntax error.
     """
     return index_paths(BinlogSet.open(source).addresses, run, options, {})
 
@@ -597,7 +621,10 @@ def index_paths(
 
     ``known`` has the results of the earlier run, by the file's index in ``paths``. Such files get no ranges, because
     they are not read again. ``known`` must be empty if the set has XA transactions, because these can span files.
-    ``run`` executes the tasks. Raises BinlogError.
+    ``run`` executes the tasks.
+
+    Raises BinlogError for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged parts are skipped
+    instead, and the error is raised only if no file can be opened or the operating system cannot read one.
     """
     new = [part for part in file_parts(paths) if part.number not in known]
     found = {one.number: one for one in index_files(new, run, options)}
@@ -627,11 +654,16 @@ def file_parts(paths: Sequence[str]) -> list[FilePart]:
 
 
 def index_files(parts: Sequence[FilePart], run: Runner, options: ReadOptions) -> list[FileIndex]:
-    """Divide some files of a binlog set into ranges (parts for one task each). Return for each file its ranges and
-    other facts about it.
+    """Divide files of a binlog set, or parts of files, into ranges (sequences of complete transactions, which one task
+    reads). Return one FileIndex for each of ``parts``, in the same order, with the ranges and other data about the
+    file.
 
-    ``parts`` names the files, or parts of them. ``run`` executes the tasks, one for each file, in threads or on Spark.
-    Raises BinlogError.
+    ``run`` executes the tasks, one for each part, in threads or on Spark.
+
+    ``options`` give the size of a range and the treatment of damage. With ``options.on_corrupt="stop"``, raises
+    BinlogError for a missing or damaged file. With ``"skip"``, the FileIndex of such a file ends at the damage and
+    describes the damage. In any case, raises BinlogUnreadable for a file that the operating system cannot read, and
+    ConnectionLost if the read of a remote file fails.
     """
     amount = Amount("files", local_bytes([one.path for one in parts]))
     return run(partial(index_file, options=options), parts, "indexing", amount=amount)
@@ -657,7 +689,7 @@ class ReadRanges:
         ``options.block_size`` bytes.
 
         ``subjects`` numbers tables and statements. ``sources`` numbers GTID sources (server UUIDs, or MariaDB's domain
-        and server ids). The scan adds new ones to both. Raises BinlogError.
+        and server ids). The scan adds new ones to both. Raises BinlogError with file and position for a damaged file.
         """
         options = self.options
         # With ``skip`` the index pass has verified the checksums, because no task's range may contain damage.

@@ -1,7 +1,8 @@
 """Binlog sets: the binlog files that an index file names, in order. A server may still write to the last file.
 
-A file tells the GTIDs of all transactions before it in its Previous_gtids (MySQL) or Gtid_list (MariaDB) event. A
-slave's relay log file also has a head event with the GTIDs that the slave had received before the file.
+A binlog file begins with the GTIDs of all transactions before the file, in a Previous_gtids (MySQL) or Gtid_list
+(MariaDB) event. A slave's relay log file also has a head event with the GTIDs that the slave had received before the
+file.
 """
 
 from __future__ import annotations
@@ -79,13 +80,13 @@ FileIdentity = tuple[int, int]
 """The identity of a file: its device (``st_dev``) and its inode (``st_ino``)."""
 
 _HEAD = 64 << 10
-"""The number of bytes that the first request to a remote file reads. Without this buffer, each of the first events of
-a file would cost a request.
+"""The number of bytes that are read from a remote file when it is opened. Without this buffer, each of the first events
+of a file would cost a request.
 """
 
 _BETWEEN = np.empty(8 << 10, np.uint8)
-"""The memory into which all readers put the bytes between the byte ranges that they want. Its size is the number of
-bytes that are read from the page cache in the time of one system call.
+"""The memory into which all readers put the bytes between the byte ranges that they want. Nobody uses these bytes. Its
+size is the number of bytes that are read from the page cache in the time of one system call.
 """
 
 _MOST_PARTS = 1024
@@ -98,9 +99,9 @@ _LAST_OF_FILE = frozenset({int(EventType.ROTATE), int(EventType.STOP)})
 class FileBegin(NamedTuple):
     """The contents of a binlog file's first events, which say from which server and position the later events come.
 
-    A slave begins a relay log file for each binlog file of its master. There an artificial Rotate event names the
-    master's file. A head event (an event of dumpfilter) names the master and the GTIDs that the slave had received
-    before.
+    A slave begins a relay log file for each binlog file of its master. Such a relay log file has an artificial Rotate
+    event, which names the master's file. A head event (an event of dumpfilter) follows, which names the master and the
+    GTIDs that the slave had received before.
     """
 
     format_description: FormatDescription
@@ -110,15 +111,18 @@ class FileBegin(NamedTuple):
     """
     position: int
     """The position in the writer's binlog file at which the events of this file begin, bytes. The writer is the server
-    that wrote the events.
+    that wrote the events. For a server's own binlog, it is the offset of the first event after the format description
+    event.
     """
     end: int
-    """The byte offset in this file of the first event that the server itself wrote, after the events that a slave
-    adds.
+    """The byte offset in this file of the first event that the writer itself wrote. The format description event, and
+    the events that a slave adds to a relay log, are before this offset.
     """
     is_relay_log: bool = False
     origin: Mapping[str, Any] = MappingProxyType({})
-    """The JSON members of a relay log file's head event, which names the master. Empty in files of early releases."""
+    """The JSON members of a relay log file's head event, which names the master. Empty for a server's own binlog, and
+    for a relay log file without a head event.
+    """
 
 
 class ScanPoint(NamedTuple):
@@ -133,11 +137,13 @@ class ScanPoint(NamedTuple):
     """The position in the binlog of the server that wrote the events, for a relay log. None in a server's own binlog.
     """
     format_description: FormatDescription | None = None
-    """The layout of the events from the boundary on. None: the layout that the file begins with."""
+    """The format description event that gives the layout of the events from the boundary on. None: the one at the
+    beginning of the file.
+    """
 
 
 FIRST_POINT = ScanPoint(NONE_PREPARED)
-"""The state in which the scan of a server's binlog begins, with no prepared XA transaction."""
+"""The state of a scan at the beginning of a server's first binlog file: no XA transaction is prepared."""
 
 
 class RelayWentBack(BinlogUnreadable):
@@ -169,8 +175,9 @@ class PublishedEnd:
     is_closed: bool = False
 
     def readable(self, name: str, offset: int, length: int) -> int:
-        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` are published. 0
-        if none may be read yet.
+        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read:
+        those before the published position. 0 if none may be read yet. In any other file than the newest, which the
+        position names, all bytes may be read.
 
         Raises RelayWentBack if the writer has discarded a part of the log.
         """
@@ -193,10 +200,12 @@ class PublishedEnd:
 
 
 class BinlogFile:
-    """One file of a binlog set, opened for reading at any offset.
+    """One file of a binlog set, opened for reading at any offset. The file is not mapped into memory, because a process
+    that reads a mapped file dies when the file is truncated.
 
     ``end`` is the position up to which the process that writes the log permits reads (None: all of the file). The
-    file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
+    constructor reads the format description event. It raises BinlogMissing if the file cannot be found or opened,
+    BinlogUnreadable if the system cannot read it, and another BinlogError for a file that is no binlog.
     """
 
     _end: PublishedEnd | None = None
@@ -220,7 +229,7 @@ class BinlogFile:
     @functools.cached_property
     def begin(self) -> FileBegin:
         """The contents of the file's first events: the format description and, in a relay log, the master's file and
-        position. Raises BinlogError for a relay log file with a malformed head event.
+        position. Raises BinlogError for a relay log file whose first events are malformed.
         """
         fd, at = self.format_description, self.first_event
         if not self._has_event(at, EventType.ROTATE, LOG_EVENT_ARTIFICIAL_F):
@@ -239,8 +248,8 @@ class BinlogFile:
         return FileBegin(fd, rotate.name, rotate.position, end, is_relay_log=True, origin=origin)
 
     def _has_event(self, offset: int, kind: EventType, flag: int = 0) -> bool:
-        """Tell whether a complete event of the type ``kind``, with the header flag ``flag``, begins at the byte offset
-        ``offset``.
+        """Tell whether a complete event of the type ``kind``, with the header flag ``flag`` (0: any flags), begins at
+        the byte offset ``offset``.
         """
         head = self.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
@@ -257,15 +266,15 @@ class BinlogFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file has all events of the server's binlog file from the first one on. A relay log file may begin
-        in the middle of the server's file.
+        """Whether the file has all events of the writer's binlog file from the first one on. False for a relay log file
+        that begins in the middle of the writer's file. The writer is the server that wrote the events.
         """
         return self.begin.position <= self.first_event
 
     @property
     def writer_begin(self) -> WriterPoint | None:
-        """The position, sequence_number and time in the binlog of the server that wrote the events, at the beginning of
-        a relay log file. None for a server's own binlog.
+        """The writer's position and time at the beginning of a relay log file, with the sequence_number 0. None for a
+        server's own binlog. The writer is the server that wrote the events.
         """
         if not self.is_relay_log:
             return None
@@ -273,8 +282,9 @@ class BinlogFile:
 
     @property
     def size(self) -> int:
-        """The present size of the part of the file that may be read, bytes. It ends at the published position, if
-        another thread writes the log.
+        """The present size of the part of the file that may be read, bytes. In the newest file of a log that this
+        process writes, the part ends at the published position. Raises RelayWentBack if the writer has discarded a part
+        of the log.
         """
         return self._readable(0, self._status().st_size)
 
@@ -288,13 +298,15 @@ class BinlogFile:
 
     @property
     def identity(self) -> FileIdentity:
-        """The device and the inode of the open file, by which a reader notices that another file has taken its path."""
+        """The device and the inode of the open file. With them a reader notices that another file has taken the file's
+        path.
+        """
         return identity_of(self._status())
 
     @property
     def in_use(self) -> bool:
-        """Whether a server has the file open for writing, or crashed while it had the file open
-        (LOG_EVENT_BINLOG_IN_USE_F).
+        """Whether the flag LOG_EVENT_BINLOG_IN_USE_F is set in the file. A server sets the flag while it has the file
+        open for writing, and a crash leaves the flag set.
         """
         return bool(self.read(FLAGS_OFFSET, 1)[0] & LOG_EVENT_BINLOG_IN_USE_F)
 
@@ -308,8 +320,8 @@ class BinlogFile:
         return data
 
     def read_event(self, offset: int) -> bytes:
-        """Return the event at the byte offset ``offset``. Raises BinlogError for an incomplete event, and for a wrong
-        checksum.
+        """Return all bytes of the event at the byte offset ``offset``. Raises BinlogTruncated for an incomplete event,
+        and BinlogCorrupt for a wrong checksum or an impossible length.
         """
         header = EventHeader.unpack(self.read(offset, HEADER_LENGTH))
         fd = self.format_description
@@ -323,7 +335,8 @@ class BinlogFile:
         return event
 
     def read_up_to(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the end of the file.
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer where the readable part of
+        the file ends.
 
         Raises BinlogUnreadable when the system reports an error.
         """
@@ -333,7 +346,8 @@ class BinlogFile:
         """Read the file from the byte offset ``offset`` on into ``buffer`` (uint8), and return the number of bytes
         read.
 
-        The number is less than the buffer's size only at the end of the file. Raises BinlogUnreadable.
+        The number is less than the buffer's size only where the readable part of the file ends. Raises BinlogUnreadable
+        when the system reports an error.
         """
         readable = buffer[: self._readable(offset, buffer.size)]
         return read_into(self._file.fileno(), readable.data, offset, file=self.name)
@@ -347,21 +361,22 @@ class BinlogFile:
 
     def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
         """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on, without waiting for the
-        disk.
+        disk, and return True.
 
-        Return False when not all of the bytes are in the page cache, or when the file system cannot tell. The buffer's
-        content is then undefined.
+        Return False when not all of the bytes are in the page cache, when the file ends before, or when the file system
+        cannot tell. The buffer's content is then undefined. The published end of a growing log is not checked.
         """
         return self.read_ranges(buffer, np.array([(offset, buffer.size, 0)]), cached=True)
 
     def read_ranges(
         self, buffer: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool
     ) -> bool:
-        """Read byte ranges of the file into ``buffer`` (uint8). The columns of ``ranges`` are the offset in the file,
-        the size, and the offset in ``buffer``.
+        """Read byte ranges of the file into ``buffer`` (uint8), and return whether all of them were read. The columns
+        of ``ranges`` are the offset in the file, the size, and the offset in ``buffer``.
 
-        Return False when not all ranges could be read. With ``cached`` this is also so when not all of them are in the
-        page cache, or when the file system cannot tell. The buffer's content is then undefined.
+        With ``cached`` the method does not wait for the disk. It also returns False when not all ranges are in the page
+        cache, or when the file system cannot tell. After False, the buffer's content is undefined. The published end of
+        a growing log is not checked.
         """
         flags = os.RWF_NOWAIT if cached else 0
         parts = np.empty((min(2 * len(ranges), _MOST_PARTS), 2), np.int64)
@@ -384,10 +399,11 @@ class BinlogFile:
 
 
 class RemoteFile(BinlogFile):
-    """A binlog file on a remote file system, given its URI. Later growth of the file is not noticed, since the size is
-    read once, when the file is opened.
+    """A binlog file on a remote file system, given its URI. The size is read once, when the file is opened, so that
+    later growth of the file is not noticed.
 
-    Raises BinlogError when the file cannot be opened, and ConnectionLost when a read fails.
+    Raises BinlogMissing or OptionError when the file cannot be opened, another BinlogError when it is no binlog, and
+    ConnectionLost when a later read fails.
     """
 
     size = 0
@@ -448,7 +464,9 @@ class RemoteFile(BinlogFile):
 
 
 def open_file(address: str) -> BinlogFile:
-    """Open a binlog file, given its path or its URI (such as ``s3a://bucket/binlog.000001``). Raises BinlogError."""
+    """Open a binlog file, given its path or its URI (such as ``s3a://bucket/binlog.000001``). Raises BinlogError when
+    the file cannot be opened or is no binlog, and OptionError for a URI with a syntax error.
+    """
     local = local_path(address)
     return RemoteFile(address) if local is None else BinlogFile(Path(local))
 
@@ -466,9 +484,10 @@ class SegmentReader:
         statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
             compressed transactions.
         transactions: whether segments have the columns of transactions. Otherwise these columns are empty.
-        segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds it.
+        segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds this size.
         prepared: the XA transactions that are prepared in earlier files and not ended before this file.
-        max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
+        max_opened: the largest uncompressed size of a compressed transaction that the scan decompresses, bytes. The
+            events inside a larger one stay unknown.
     """
 
     def __init__(
@@ -505,16 +524,18 @@ class SegmentReader:
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
-        """The byte offset in the file at which the reader stops, or None to read to the end of the file.
-
-        A reader that scans the events of an earlier segment again stops at the end of that segment, for example.
+        """The byte offset in the file at which the reader stops, or None to read to the end of the file. To scan the
+        events of an earlier segment again, a caller sets the end of that segment. The next segment then extends to the
+        limit if it can.
         """
 
     def next(self) -> Segment | None:
-        """Return the next segment of the file (up to 4 MiB of complete events). None while the file holds no further
-        complete event.
+        """Return the next segment of the file: complete events, usually up to 4 MiB. Return None if no further complete
+        event follows, or at :attr:`limit`.
 
-        A later call returns the events that a server has written since. Raises BinlogError for a damaged event.
+        At the end of the file, events of an incomplete transaction are not returned yet. A later call returns the
+        events that a server has written since. Raises BinlogError for a damaged event, and for a file that cannot be
+        read.
         """
         if not self._buffer.size:
             self._buffer = self._new_buffer()
@@ -548,8 +569,9 @@ class SegmentReader:
     def check_end(self, *, last: bool) -> None:
         """Raise BinlogTruncated when the file ends inside an event or inside a transaction.
 
-        Call it after :meth:`next` has returned None. ``last`` tells whether the file is the last of its binlog set.
-        The last file may end anywhere while a server writes to it (LOG_EVENT_BINLOG_IN_USE_F).
+        Call this method after :meth:`next` has returned None. ``last`` tells whether the file is the last of its binlog
+        set. The last file may end anywhere while its flag LOG_EVENT_BINLOG_IN_USE_F says that a server has the file
+        open. The method then does nothing.
         """
         if last and self.file.in_use:
             return
@@ -573,14 +595,14 @@ class SegmentReader:
 
     def give_away(self) -> None:
         """Leave the bytes of the last segment (the events that :meth:`next` returned last) to the caller, who may keep
-        :attr:`data`. :meth:`next` then reads into another buffer.
+        the array :attr:`data`. The next call of :meth:`next` reads into another buffer.
         """
         self._buffer = np.empty(0, np.uint8)
 
     def _new_buffer(self) -> npt.NDArray[np.uint8]:
         """Return a buffer of ``segment_size`` bytes.
 
-        Its memory is reused for another buffer when no array refers to the buffer any more. New memory would cost more
+        The memory is reused for another buffer when no array refers to this buffer any more. New memory would cost more
         than the scan, because the system clears each page at the first write.
         """
         spare = self._spare
@@ -608,17 +630,18 @@ class SegmentReader:
 
     @property
     def point(self) -> ScanPoint:
-        """The state of the scan at the end of the last segment (the events that the last call of :meth:`next`
-        returned), from which a later scan can begin.
+        """The state of the scan at the end of the last segment (the events that :meth:`next` returned last). A later
+        scan can begin there with this state, if a transaction boundary is there.
         """
         return ScanPoint(self.prepared, self.scanner.writer, self.scanner.format_description)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
-        """Move this reader to the transaction boundary at the byte offset ``position`` of the file. :meth:`next` then
-        returns the events after the boundary, also if they were read before.
+        """Move this reader to the byte offset ``position`` of the file, from which :meth:`next` then continues. The
+        position must be a transaction boundary, and the caller ensures this.
 
-        ``point`` holds what earlier events tell about this boundary, such as the prepared XA transactions. The default
-        (nothing prepared, no relay log) is right at the beginning of a server's first binlog file.
+        ``point`` is the state of the scan at this boundary, such as the prepared XA transactions and the layout of
+        events. A caller gets it from :attr:`point` when a reader has reached the boundary. The default is a state
+        without prepared XA transactions, for a server's own binlog.
         """
         self.position = position
         self.scanner.reset(
@@ -630,8 +653,8 @@ class BinlogSet:
     """A binlog set: binlog files in order, each found by its name without a directory.
 
     ``paths`` are the files; a file of a remote file system is a URI. ``index`` is the index file, if there is one.
-    With ``end`` the set ends at the position that its writer in this process has published. Raises OptionError for two
-    files of one name.
+    ``end`` is the position that the set's writer in this process has published, at which the set ends. None: the set
+    ends at the end of its last file. Raises OptionError for two different files of one name.
     """
 
     def __init__(
@@ -655,9 +678,11 @@ class BinlogSet:
         order.
 
         An address is a path or a URI (:mod:`dumpfilter.index.addresses`). A pattern such as ``binlog.0000*`` names the
-        binlog files of one directory that match, in the order of their numbers. Files that a server keeps beside
-        binlogs, such as GTID indexes, are ignored among several files. Raises BinlogMissing, which names the missing
-        file, and OptionError for a URI with a syntax error.
+        binlog files of one directory that match, in the order of their numbers. Among several files, those that a
+        server keeps beside binlogs are ignored, such as GTID indexes.
+
+        Raises BinlogMissing for a missing file, BinlogError for an index file that cannot be read, and OptionError for
+        a URI with a syntax error.
         """
         given = [source] if isinstance(source, str | Path) else source
         addresses = [one for each in given for one in matching(str(each))]
@@ -687,12 +712,12 @@ class BinlogSet:
 
     @classmethod
     def from_index(cls, index: Path, end: PublishedEnd | None = None) -> BinlogSet:
-        """Return the binlog set whose files an index file names, up to the position ``end`` (None: to the end).
+        """Return the binlog set whose files an index file names, up to the published position ``end`` (None: to the end
+        of the last file).
 
-        Relative names are relative to the index file's directory.
-
-        When an absolute name does not exist, the file of that name beside the index file is used, since the set was
-        moved.
+        Relative names are relative to the index file's directory. If an absolute name does not exist, the file of that
+        name beside the index file is used, because the set was then moved. Raises BinlogMissing if the index file is
+        missing or names no binlog, and another BinlogError if the index file cannot be read.
         """
         found = cls([], index, end)
         found.refresh()
@@ -703,7 +728,8 @@ class BinlogSet:
     def refresh(self) -> bool:
         """Read the index file again and tell whether its list of binlog files has changed.
 
-        A set without an index file never changes. Raises BinlogError.
+        A set without an index file never changes. An index file that is missing or empty for the moment changes nothing
+        either. Raises BinlogError for an index file that cannot be read, or that names two files of one name.
         """
         if self.index is None:
             return False
@@ -739,8 +765,8 @@ class BinlogSet:
 
     def _named(self, name: str, *, is_last: bool) -> Path | None:
         """Return the path of the binlog file ``name``, as a line of the index file names it. If no file has this path,
-        the result is the path of the same name beside the index file. ``is_last`` marks the last line, for which the
-        result is None if neither file exists.
+        the result is the path of the same name beside the index file. ``is_last`` marks the last line, which a server
+        may still be writing. For the last line the result is None if neither path names a regular file.
 
         Raises BinlogUnreadable when the system cannot look up the path.
         """
@@ -766,10 +792,8 @@ class BinlogSet:
 
     @property
     def written_by(self) -> NameRules:
-        """The settings by which a server compares database and table names, for the server that wrote the newest
-        file.
-
-        Raises BinlogError.
+        """The rules by which the server that wrote the newest file compares database and table names. They are from the
+        file's format description event. Raises BinlogError if the newest file cannot be read.
         """
         with self.file(self.names[-1]) as newest:
             return newest.format_description.names
@@ -804,10 +828,11 @@ class BinlogSet:
             raise BinlogMissing(f"the binlog set has no such file; {have}", file=name) from None
 
     def after(self, name: str) -> str | None:
-        """Return the name of the binlog file that follows the file ``name``; None when ``name`` is the last.
+        """Return the name of the binlog file that follows the file ``name``. None when ``name`` is the last file, or
+        when the set has no later file.
 
-        ``name`` itself may be purged already. Raises BinlogMissing if files between ``name`` and the rest of the set
-        were purged, too. A reader that went on would miss their transactions.
+        The file ``name`` itself may be purged already. Raises BinlogMissing if files after it were purged, too, because
+        a reader that continued would miss their transactions.
         """
         names = self.names
         if name in self._paths:
@@ -822,8 +847,8 @@ class BinlogSet:
         return following
 
     def size(self, name: str) -> int:
-        """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the file does not
-        exist.
+        """Return the size of a binlog file's readable part, bytes. Raises BinlogMissing when the set has no such file
+        or the file does not exist, and BinlogUnreadable when the system cannot look it up.
         """
         path = self._path(name)
         if isinstance(path, str):
@@ -842,17 +867,17 @@ class BinlogSet:
 
     def growing(self) -> list[Path]:
         """Return the paths of the files that change when the set grows: the newest binlog file, and the index file if
-        there is one.
+        there is one. Raises OptionError for a remote set.
         """
         newest = self.path(self.names[-1])
         return [newest] if self.index is None else [newest, self.index]
 
     def growth(self) -> list[object]:
-        """Return a value by which a caller that waits for new events notices growth: it differs from an earlier result
-        if the set has grown since.
+        """Return a value by which a caller that waits for new events notices growth. The value differs from an earlier
+        one if the set has grown in between.
 
-        The value has the sizes and modification times of the files of :meth:`growing`. It also changes when another
-        file takes the newest file's name. Raises OSError.
+        The value has the sizes, modification times, devices and inodes of the files of :meth:`growing`. So it also
+        changes when another file takes the newest file's name. Raises OSError when a file does not exist.
         """
         found: list[object] = []
         for path in self.growing():
@@ -861,7 +886,9 @@ class BinlogSet:
         return found
 
     def file(self, name: str) -> BinlogFile:
-        """Open a binlog file of the set, given its name. Raises BinlogError."""
+        """Open a binlog file of the set, given its name. Raises BinlogMissing if the set has no such file or the file
+        does not exist, and another BinlogError if the file cannot be read or is no binlog.
+        """
         path = self._path(name)
         if isinstance(path, str):
             return RemoteFile(path)
@@ -881,7 +908,7 @@ class BinlogSet:
         A segment is a run of consecutive events that are read and scanned at once. ``subjects`` is the register that
         numbers the set's tables and statements. ``sources`` is the register that numbers its GTID sources (server
         UUIDs, or MariaDB's domain and server ids). The scan adds new ones to these registers. ``verify`` tells whether
-        checksums are verified.
+        checksums are verified. Raises BinlogError where the set is damaged.
         """
         for reader in self.readers(subjects, sources, verify=verify):
             while (segment := reader.next()) is not None:
@@ -891,11 +918,15 @@ class BinlogSet:
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True, statements: bool = True
     ) -> Iterator[SegmentReader]:
         """Yield a reader for each binlog file of the set in order. The caller reads all events of a file, by
-        :meth:`SegmentReader.next`, before the next file. Raises BinlogError where the set is damaged.
+        :meth:`SegmentReader.next`, before the next file.
 
         ``subjects`` is the register that numbers the set's tables and statements. ``sources`` is the register that
         numbers its GTID sources (server UUIDs, or MariaDB's domain and server ids). ``verify`` tells whether checksums
-        are verified. Without ``statements`` the texts of statements are not read.
+        are verified. With ``statements`` the texts of statements are read. Without it they are not, and the readers
+        follow no XA transactions and open no compressed transactions.
+
+        Raises BinlogError where the set is damaged, also when a file ends inside a transaction and no server is writing
+        it.
         """
         names = self.names
         prepared = NONE_PREPARED
@@ -910,7 +941,7 @@ class BinlogSet:
 
 
 def identity_of(status: os.stat_result) -> FileIdentity:
-    """Return the device and the inode of a file."""
+    """Return the device and the inode of a file, given the result of ``os.stat``."""
     return status.st_dev, status.st_ino
 
 
@@ -927,8 +958,8 @@ def _mode(path: Path) -> int:
 
 
 def _is_gone(path: Path) -> bool:
-    """Tell whether the path certainly names no file. False also if the system cannot look it up, for example without a
-    permission for the directory.
+    """Tell whether the path certainly names no file. The result is False if the system cannot look the path up, for
+    example without a permission for the directory.
     """
     try:
         path.lstat()
@@ -956,7 +987,8 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def _is_next(following: str, name: str) -> bool:
-    """Tell whether a server writes the binlog file ``following`` directly after the file ``name``.
+    """Tell whether a server writes the binlog file ``following`` directly after the file ``name``, as their numbers
+    say.
 
     >>> _is_next("bin.1000000", "bin.999999"), _is_next("bin.000003", "bin.000001")
     (True, False)
@@ -992,9 +1024,10 @@ def kept_beside(name: str, others: Collection[str]) -> bool:
 
 
 def find_index(directory: Path) -> Path:
-    """Return the path of the only index file of binlogs in a directory. An index file of relay logs does not count.
+    """Return the path of the only index file of binlogs in a directory. If there are several, index files of relay logs
+    do not count.
 
-    Raises BinlogMissing when the directory has no index file, or more than one.
+    Raises BinlogMissing when the directory has no index file, or more than one that counts.
     """
     found = sorted(directory.glob("*.index"))
     if len(found) > 1:
@@ -1027,12 +1060,12 @@ class GtidsBefore(NamedTuple):
     """The GTIDs of all transactions before a binlog file, as the events at the beginning of the file list them."""
 
     logged: GtidSet | None
-    """The GTIDs that the server had logged before, from the Previous_gtids or Gtid_list event. None if the file has no
-    such event.
+    """The GTIDs that the server had logged before the file, from the Previous_gtids or Gtid_list event. None if the
+    file has no such event.
     """
     received: GtidSet | None
-    """The GTIDs that a slave had received before this file of its relay log. None if the slave had received none, and
-    for a server's binlog.
+    """The GTIDs that a slave had received before this file of its relay log. None if the head of the file lists none,
+    and for a server's own binlog.
     """
     listed: tuple[MariadbGtid, ...] = ()
     """The last GTID of each domain and server before the file (MariaDB). Within a domain they stand in the order in
@@ -1041,17 +1074,18 @@ class GtidsBefore(NamedTuple):
 
     @property
     def all(self) -> GtidSet | None:
-        """All GTIDs before the file, or None if no event of the file names any."""
+        """All GTIDs before the file, from both fields. None if both fields are None."""
         if self.logged is None or self.received is None:
             return self.received if self.logged is None else self.logged
         return self.logged | self.received
 
 
 def gtids_before(file: BinlogFile) -> GtidsBefore:
-    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt.
+    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogError if these
+    events are malformed or cannot be read.
 
     The Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0 write
-    no such event. A relay log file whose slave had received nothing before it may have none either.
+    no such event. A relay log file whose slave had received nothing before may lack the event, too.
     """
     fd, offset = file.format_description, file.begin.end
     text = file.begin.origin.get("retrieved")
@@ -1092,7 +1126,8 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
 
 def gtids_through(file: BinlogFile) -> GtidSet | None:
     """Return the GTIDs of all transactions before the end of a binlog file, read from the whole file. None if the
-    file's first events do not list the GTIDs before it. Raises BinlogError.
+    file's first events do not list the GTIDs before the file. Raises BinlogError if the file is damaged or cannot be
+    read.
     """
     found, sources = gtids_before(file).all, SourceNumbers()
     if found is not None:
