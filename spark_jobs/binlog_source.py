@@ -9,14 +9,14 @@ Spark finds the data source through the package ``pyspark_binlog``. docs/spark-s
 options.
 
 When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
-:func:`without_traceback` and :func:`short` remove it from expected errors, such as a missing file.
+:func:`without_traceback` and :func:`short` remove the traceback from expected errors, such as a missing file.
 
 With filter pushdown, the data source evaluates conditions of a query's WHERE clause instead of Spark. Spark passes the
 conditions as filter objects. Each becomes a predicate on one column, with SQL's three-valued logic.
 
-Spark reads a stream in micro-batches, and stores the query's progress in a checkpoint. The progress is an offset
-such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position
-is a transaction boundary, or 4, where a file's format description event begins.
+Spark reads a stream in micro-batches, and stores the query's progress in a checkpoint. The progress is an offset such
+as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position is a
+transaction boundary, or 4, where a file's format description event begins.
 """
 
 from __future__ import annotations
@@ -140,10 +140,11 @@ def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
 
 def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
     """Return a Spark filter (a condition of a WHERE clause) as a predicate that the data source evaluates. ``types``
-    has the types of the query's columns by name.
+    has the Arrow types of the query's columns by name.
 
-    Return None if the data source cannot evaluate the condition exactly as Spark would. Spark must then evaluate it.
-    That includes conditions on the columns of changed rows, of which an event may have several.
+    Return None if the data source cannot evaluate the condition exactly as Spark would, so that Spark must evaluate the
+    condition. This is always so for the columns of changed rows (``row``, ``before``, ``after``), because an event may
+    have several changed rows.
     """
     inner: Any = filter.child if isinstance(filter, D.Not) else filter
     path: tuple[str, ...] = getattr(inner, "attribute", ())
@@ -178,8 +179,8 @@ def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
 
 
 class Offset(TypedDict):
-    """The progress of a streaming query, which Spark stores in its checkpoint. It is a file name, and the byte position
-    before which all events have been read.
+    """The progress of a streaming query, which Spark stores in its checkpoint. All events of the file ``file`` before
+    the byte position ``position``, and of all files before this file, have been read.
     """
 
     file: str
@@ -187,11 +188,12 @@ class Offset(TypedDict):
 
 
 class GrowingSet:
-    """A binlog set to which a server may still append events and files. A streaming query asks an object for the
-    positions between which it reads.
+    """A binlog set to which a server may still append events and files. A streaming query asks an object of this class
+    for the positions between which it reads.
 
-    The list of files is read when the object is made, so only a new object sees newer files. Raises BinlogMissing if
-    there is no set.
+    ``source`` is the address of the set, or a list of binlog files. The list of files is read when the object is made,
+    so only a new object sees newer files. Raises BinlogMissing if there is no set, another BinlogError if the index
+    file cannot be read, and OptionError for a URI with a syntax error.
     """
 
     def __init__(self, source: str | list[str]) -> None:
@@ -200,17 +202,19 @@ class GrowingSet:
         self.paths = dict(zip(self.names, self._binlogs.addresses, strict=True))
 
     def latest(self) -> Offset:
-        """Return the position (file and offset) at which the newest file's last complete transaction ends. Raises
-        BinlogError if the file is damaged.
+        """Return the position (file and offset) at which the newest file's last complete transaction ends. Without a
+        complete transaction in this file, the offset is 4 or the end of the file's first event. Raises BinlogError if
+        the file is damaged.
         """
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def starting(self, text: str) -> Offset:
-        """Return the position (file and offset) for ``text``, the value of the option ``startingPosition``. It is
+        """Return the position (file and offset) for ``text``, the value of the option ``startingPosition``:
         ``earliest``, ``latest``, or ``file:position``.
 
-        Raises OptionError for another notation, BinlogMissing for a file outside the set, and PositionError if no
-        transaction begins there.
+        Raises OptionError for another notation, and BinlogMissing for a file outside the set. Raises PositionError if
+        the position is after the file's end, or if no transaction begins there. Raises another BinlogError if the file
+        is damaged.
         """
         if text == "latest":
             return self.latest()
@@ -227,11 +231,14 @@ class GrowingSet:
         return offset
 
     def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
-        """Return the position (file and offset) at which a micro-batch that begins at ``start`` ends.
+        """Return the position (file and offset) at which a micro-batch that begins at ``start`` ends. The result is
+        ``start`` if no complete transaction follows.
 
         A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at least
-        one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
-        BinlogError if the file of ``start`` is no longer in the set, or if events after ``start`` are damaged.
+        one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set).
+
+        Raises BinlogMissing if the file of ``start`` is no longer in the set, and PositionError if that file now ends
+        before ``start``. Raises another BinlogError if events after ``start`` are damaged.
         """
         reached = start
         for _, index in self._parts(start, until, limit):
@@ -244,9 +251,12 @@ class GrowingSet:
         """Divide the events between the positions ``start`` and ``end`` into ranges (parts of files), one for each task
         of a micro-batch.
 
-        Each range has complete transactions, and ends with the transaction by which it has at least ``range_size``
-        bytes. With ``for_filters``, the ranges have the data that filters need: the tables of prepared XA transactions,
-        and the server's rules for comparing names. Raises BinlogError.
+        Each range has complete transactions, and ends with the transaction by which the range has at least
+        ``range_size`` bytes. With ``for_filters``, the ranges also have the data that filters need: the tables of
+        prepared XA transactions, and the server's rules for comparing names.
+
+        Raises BinlogMissing if the file of ``start`` or ``end`` is no longer in the set, and PositionError if that file
+        now ends before the position. Raises another BinlogError if events between the positions are damaged.
         """
         self._check(end)
         parts = list(self._parts(start, end, range_size=range_size))
@@ -261,12 +271,12 @@ class GrowingSet:
     def _parts(
         self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
     ) -> Iterator[tuple[int, FileIndex]]:
-        """Index the events after ``start``, file by file, and yield for each file the offset at which its indexed part
-        begins, and the result.
+        """Index the events after ``start``, file by file. Yield for each file the offset at which its indexed part
+        begins, and a FileIndex.
 
-        The result divides the part into ranges of about ``range_size`` bytes. ``until`` is the position at which the
+        The FileIndex divides the part into ranges of about ``range_size`` bytes. ``until`` is the position at which the
         last part ends at the latest (None: the end of the set). ``limit`` bounds the bytes of all parts together (None:
-        no limit), except that a part has one transaction at least.
+        no limit), except that a part has at least one transaction.
         """
         self._check(start)
         position, taken = start["position"], 0
@@ -352,9 +362,8 @@ _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method that Spark calls, so that a DumpfilterError that the method raises carries no traceback.
-
-    Spark then shows the user only the error's message.
+    """Wrap a method that Spark calls, so that a DumpfilterError that the method raises carries no traceback. Spark then
+    shows the user only the error's message. The wrapped method is no generator.
     """
 
     @functools.wraps(function)
@@ -368,10 +377,11 @@ def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def short(error: DumpfilterError) -> DumpfilterError:
-    """Return ``error`` without its traceback. The caller must raise it next.
+    """Remove the traceback from ``error``, and return ``error``, which the caller must raise next.
 
-    In a Python worker of Spark, this also tells Spark to send no traceback. Such a process ends with the error, so
-    no other exception is affected.
+    In a Python worker process of Spark, the function also sets the environment variable SPARK_HIDE_TRACEBACK. The
+    worker then sends every later exception to Spark without a traceback. No other exception is affected, because the
+    worker process ends with this error.
     """
     if _IN_WORKER in os.environ:
         os.environ[_HIDE_TRACEBACK] = "1"
@@ -394,8 +404,8 @@ class BinlogDataSource(DataSource):
     """The Spark data source ``binlog``, by which a query reads binlog events as rows. Spark asks an object of this
     class for the schema and the reader of a query.
 
-    If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source evaluates conditions of a WHERE
-    clause (filter pushdown). Otherwise Spark does.
+    If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source itself evaluates the conditions of
+    a WHERE clause that it can evaluate (filter pushdown). All other conditions are left to Spark.
     """
 
     @classmethod
@@ -404,11 +414,13 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the schema of a query: the columns that the option ``columns`` names, or by default all columns that
-        are cheap to compute.
+        """Return the schema of a query: the columns that the option ``columns`` names. By default it has all columns
+        except the text of statements (``sql``), and the values of changed rows (``before``, ``after``) only with
+        ``rows=exploded`` or ``table``.
 
-        With the option ``table``, the binlog set is read for the types of the table's columns. Raises OptionError for
-        bad options, and with ``table`` also BinlogError.
+        With the option ``table``, the whole binlog set is read for the types of the table's columns. Raises OptionError
+        for an unknown option or a bad value. With ``table``, raises OptionError also if the set has no changed rows of
+        the table, and BinlogError if the set is missing or damaged.
         """
         options = with_types(SourceOptions.parse(self.options))
         schema = from_arrow_schema(options.schema)
@@ -441,17 +453,18 @@ class BinlogReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> _OptionalPushdown:
-        """The method by which Spark offers the conditions of a WHERE clause to the data source. It is wrapped, because
-        Spark would otherwise reject the reader while filter pushdown is off.
+        """The method by which Spark offers the conditions of a WHERE clause to the data source. A plain method would
+        not do: Spark rejects a reader that has one while filter pushdown is off.
         """
         return _OptionalPushdown(self._push)
 
     @without_traceback
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept the conditions that the data source evaluates exactly as Spark would, and return the other ones,
+        """Accept the conditions that the data source evaluates exactly as Spark would, and return the other conditions,
         which Spark evaluates.
 
-        ``filters`` are the conditions of the query's WHERE clause.
+        ``filters`` are the conditions of the query's WHERE clause. The accepted conditions are stored for
+        :meth:`partitions` and :meth:`read`.
         """
         found = [(one, predicate_of(one, self._options.types)) for one in filters]
         self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
@@ -459,8 +472,11 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the parts of binlog files to read, one for each Spark task. Spark calls this method on the driver.
-        Raises BinlogError.
+        """Return the parts of binlog files to read, one for each Spark task. Parts in which no event can meet the
+        accepted conditions are left out. Spark calls this method on the driver.
+
+        Raises BinlogError for a missing or damaged file. With ``onCorrupt=skip``, the damaged part is left out instead,
+        and a warning is logged.
         """
         return [InputPartition(one) for one in plan_ranges(self._options, self._predicates)]
 
@@ -469,7 +485,8 @@ class BinlogReader(DataSourceReader):
         calls this method in a task.
 
         Raises BinlogError for a damaged file. With ``onCorrupt=skip``, the batches end before the damage instead, and a
-        warning is logged.
+        warning is logged. Even then, raises BinlogUnreadable if the operating system cannot read the file, and
+        ColumnsChanged if the table of the option ``table`` was altered.
         """
         skip = self._options.skip_corrupt
         yield from _events(partition, self._options, self._columns, self._predicates, skip=skip)
@@ -484,10 +501,12 @@ def _events(
     skip: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of the part of a binlog file that ``partition`` names, as Arrow batches. Spark passes the
-    partition to a task of the query.
+    partition to a task of the query. Nothing is yielded for the empty partition of a query that has nothing to read.
 
     ``options`` are those of the query, ``columns`` the names of the batches' columns, and ``predicates`` the conditions
-    that an event must meet. With ``skip``, end before damage and log a warning, instead of raising BinlogError.
+    that an event must meet. Raises BinlogError without a traceback for damage. With ``skip``, the batches end before
+    the damage instead, and a warning is logged. Errors that are no damage (BinlogUnreadable, ColumnsChanged) are raised
+    all the same.
     """
     wanted = partition.value
     if not isinstance(wanted, Range):
@@ -533,23 +552,27 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def initialOffset(self) -> dict[str, object]:
-        """Return the position at which a query without a checkpoint begins, according to the option
+        """Return the position (file and offset) at which a query without a checkpoint begins, according to the option
         ``startingPosition``.
 
-        Raises BinlogError and OptionError.
+        Raises OptionError for a value that is no position, BinlogMissing or PositionError for a position outside the
+        set, and another BinlogError for a damaged file.
         """
         return dict(self._set().starting(self._options.starting_position))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the maximum size of a micro-batch, bytes, set by the option ``maxBytesPerTrigger``."""
+        """Return the maximum size of a micro-batch as Spark's object for a limit in bytes. The option
+        ``maxBytesPerTrigger`` sets the size.
+        """
         return ReadMaxBytes(self._options.bytes_per_trigger)
 
     @without_traceback
     def prepareForTriggerAvailableNow(self) -> None:
-        """Make the query end at the current end of the binlog set.
+        """Record the current end of the binlog set, at which the query then ends. Raises BinlogError if the newest file
+        is damaged.
 
-        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events
-        and then stops.
+        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events and
+        then stops.
         """
         self._until = self._set().latest()
 
@@ -557,7 +580,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
         """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends.
 
-        ``limit`` is the micro-batch's maximum size. Raises BinlogError.
+        A limit of the type ``ReadMaxBytes`` is the micro-batch's maximum size. Any other ``limit`` means no maximum.
+        Raises BinlogError if the file of ``start`` is no longer in the set, or if later events are damaged.
         """
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return dict(self._set().forward(start, most, self._until))
@@ -565,7 +589,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
         """Return the parts of files between the positions ``start`` and ``end``, one for each Spark task of a
-        micro-batch. Raises BinlogError.
+        micro-batch. Raises BinlogError if a file is no longer in the set, or is damaged.
         """
         filtered = bool(self._options.definitions)
         found = self._set().ranges(start, end, self._options.range_size, for_filters=filtered)
@@ -573,12 +597,13 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a micro-batch, which :meth:`partitions` returned, as Arrow batches. Spark
-        calls this method in a task. Raises BinlogError.
+        calls this method in a task. Raises BinlogError for a damaged file. Unlike a batch query, a streaming query
+        skips no damage.
         """
         yield from _events(partition, self._options, self._columns)
 
     def commit(self, end: Offset) -> None:  # type: ignore[override]
-        """Do nothing after Spark has processed all events before ``end``.
+        """Do nothing. Spark calls this method when it has processed all events before ``end``.
 
         Another data source might delete these events, but only the server purges binlogs.
         """
@@ -594,9 +619,9 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
     These columns hold the values of a changed row. Without the option ``table`` they are maps of texts, and ``options``
     is returned unchanged. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own.
 
-    With ``newColumns=stop``, the result also has the table's columns, so that tasks detect a later ALTER TABLE. They
-    are left out for a batch query (``is_stream`` False) with a user's schema, and if ``before`` or ``after`` has a map
-    among its fields.
+    With ``newColumns=stop``, the result also has the names of the table's columns in ``known_columns``, so that tasks
+    detect a later ALTER TABLE. In two cases ``known_columns`` is None: for a batch query (``is_stream`` False) with a
+    user's schema, and if ``before`` or ``after`` has a map among its fields.
 
     Raises OptionError if ``before`` or ``after`` is not a struct in ``schema``, although the option ``table`` is set.
     """
@@ -626,7 +651,8 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:
-    """Return the column names of ``schema``, which a user gave to Spark, after a check of the schema.
+    """Return the column names of ``schema``, in order. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or
+    one that a user gave to Spark.
 
     Raises OptionError for a column that a query with these ``options`` cannot have, or for a column of another type
     than the data source's.

@@ -63,7 +63,8 @@ class Runner(Protocol):
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
 ) -> list[R]:
-    """Call ``function`` with each of ``tasks`` in this thread, one after the other, and return the results in order.
+    """Call ``function`` with each of ``tasks`` in this thread, one after the other, and return the results in order. If
+    a task raises an OSError, raise a BinlogError with the name of the file instead.
 
     Small jobs use this function in place of threads or Spark. ``label`` and ``amount`` have no effect.
     """
@@ -86,7 +87,7 @@ def translated(function: Callable[[T], R], task: T) -> R:
     try:
         return function(task)
     except OSError as error:
-        # The function dumpfilter.binlog.writer.writing turns errors of output files into OutputError. Any OSError left
+        # The function dumpfilter.base.files.writing turns errors of output files into OutputError. Any OSError left
         # comes from reading a binlog.
         raise BinlogError(f"cannot be read: {error.strerror or error}", file=error.filename) from None
 
@@ -138,10 +139,10 @@ LINE_SECONDS = 10.0
 
 class Progress:
     """The display of the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10
-    seconds.
+    seconds. Nothing is displayed if ``console`` is None.
 
     No line is written if the log level hides warnings. The 10 seconds are counted across all jobs of a command, because
-    each of many jobs may be shorter.
+    each of many jobs may be shorter. ``now`` returns the time in seconds, and is replaced only by tests.
     """
 
     def __init__(self, console: Console | None, now: Callable[[], float] = time.monotonic) -> None:
@@ -252,8 +253,9 @@ class ThreadRunner:
     ) -> list[R]:
         """Call ``function`` with each task, and return the results in order.
 
-        If a task fails, tasks after it are not started, but earlier ones are completed, because the error of the
-        first failed task is raised. After Ctrl-C no task is started, and running tasks end at their next step.
+        If a task fails, tasks after it are not started, but earlier ones are completed, because the error of the first
+        failed task is raised. An OSError of a task becomes a BinlogError with the name of the file, and a MemoryError
+        becomes MemoryShort. After Ctrl-C no task is started, and running tasks end at their next step.
         """
         if not tasks:
             return []

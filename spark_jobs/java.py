@@ -24,7 +24,9 @@ def find_java() -> str | None:
 
 
 def java_release(java: str) -> int | None:
-    """Return the major version of the Java program ``java`` (17, 21 …), or None if ``java -version`` prints none."""
+    """Return the major version of the Java program ``java`` (17, 21 …). None if the program cannot be run, or if ``java
+    -version`` prints no version.
+    """
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=60, check=False

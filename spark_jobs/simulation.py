@@ -121,11 +121,13 @@ def read_traffic(
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
-    """Return the commit times of all transactions (Unix microseconds, never decreasing), and the kind of clock from
-    which they come, such as the headers of events.
+    """Return two values: the commit times of all transactions, and the kind of clock from which they come. The times
+    are Unix microseconds and never decrease. A transaction without a known time gets the time of the transaction before
+    it.
 
-    If any commit time is known only to the second, all times are reduced to seconds. The transactions of a second are
-    then spread evenly over it.
+    If all times are known to the microsecond, the clock is ``Clock.MICROSECONDS``. Otherwise the clock is
+    ``Clock.SECONDS``. All times are then reduced to seconds, and the transactions of a second are spread evenly over
+    it.
     """
     time = traffic.time.copy()
     known = np.flatnonzero(time)

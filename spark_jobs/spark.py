@@ -215,10 +215,11 @@ def _archive(environment: str, master: str) -> str:
 @contextlib.contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     """Start Spark for the body of a ``with`` statement, yield its context, and stop Spark at the end, even after
-    Ctrl-C.
+    Ctrl-C. The environment variables PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON are set for this process.
 
-    Raises SparkMissing if Java or PySpark is missing, or if Spark does not start, with Spark's message. Raises
-    SparkUnreachable if no Spark master answers, and OptionError for unusable settings.
+    Raises SparkMissing if Java or PySpark is missing, if this process has a Spark context already, or if Spark does not
+    start, with Spark's message. Raises SparkUnreachable if no Spark master answers, and OptionError for unusable
+    settings.
     """
     if not under_spark_submit():
         check_java()
@@ -267,8 +268,8 @@ def _submitted_context() -> SparkContext:
 
 @contextlib.contextmanager
 def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
-    """Start a JVM with a Spark context, and end the JVM after the body of the ``with`` statement. ``given`` has the
-    values of Spark's settings by name.
+    """Start a JVM with a Spark context, yield the context, and end the JVM after the body of the ``with`` statement.
+    ``given`` has the values of Spark's settings by name. Raises SparkMissing if Spark does not start.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -355,8 +356,8 @@ _PACKAGED = "package the environment for the workers (docs/cluster.md)"
 def reason(error: BaseException) -> str:
     r"""Return the one line of a Spark error's long text that tells the user why the job failed.
 
-    It describes the last attempt of the failed task. If that has a Python traceback, the traceback's last line is
-    returned.
+    The line describes the last attempt of the failed task. If the text has a Python traceback, the traceback's last
+    line is returned.
 
     >>> reason(Exception("Task 0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (TID 7) "
     ...     "(host1 executor 3): ExecutorLostFailure (executor 3 exited): Reason: killed\n\nDriver stacktrace:"))
@@ -413,7 +414,8 @@ class SparkRunner:
     order.
 
     ``get_context`` is a function that starts Spark. It is called once, before the first task. ``console`` shows the
-    progress (None: no progress).
+    progress (None: no progress). A call raises the DumpfilterError of the first task that raised one, and SparkFailed
+    if Spark gives up the job.
     """
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:
@@ -479,7 +481,8 @@ def _run(context: SparkContext, function: Callable[[T], R], tasks: Sequence[T], 
 
 
 def _guarded(function: Callable[[T], R], task: T) -> R | DumpfilterError:
-    """Return the result of a task. A DumpfilterError that the task raises is returned, too, instead of raised.
+    """Return the result of a task. If the task raises a DumpfilterError, return this error. An OSError of the task is
+    returned as a BinlogError.
 
     Spark would retry the task after a raised error, although a damaged binlog stays damaged.
     """

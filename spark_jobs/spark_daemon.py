@@ -26,8 +26,8 @@ DRIVERS_VERSION = "DUMPFILTER_VERSION"
 
 
 def check_version() -> None:
-    """End this worker process of Spark with an error if its ``dumpfilter`` has another version than the driver's. The
-    results could otherwise be wrong.
+    """End this process with an error if its ``dumpfilter`` has another version than the driver's. The results of its
+    workers could otherwise be wrong.
     """
     wanted = os.environ.get(DRIVERS_VERSION, __version__)
     if wanted != __version__:
@@ -38,7 +38,7 @@ def check_version() -> None:
 
 def load_product() -> None:
     """Import the modules and compiled functions that tasks use into this daemon process. The worker processes that the
-    daemon forks then have them at once.
+    daemon forks then have them at once. The environment variable OPENBLAS_NUM_THREADS is set to 1 if it is not set.
     """
     # The module numpy reads this environment variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

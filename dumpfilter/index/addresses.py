@@ -30,9 +30,9 @@ def matching(path: str) -> list[str]:
     """Return the addresses of the binlog files that the pattern ``path`` matches, or the path itself if it is no
     pattern.
 
-    A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so
-    it is no wildcard there. Only names that end in a number match, in the order of these numbers. Raises BinlogMissing
-    when nothing matches.
+    A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so it is
+    no wildcard there. Only names that end in a number match, in the order of these numbers. Raises BinlogMissing when
+    nothing matches, or when the directory cannot be read. Raises OptionError for a URI with a syntax error.
     """
     where, mark, query = path.partition("?") if is_uri(path) else (path, "", "")
     directory, slash, pattern = where.rpartition("/")
@@ -94,7 +94,7 @@ def local_bytes(paths: Sequence[str]) -> int | None:
 
 def not_here(uri: str) -> OptionError:
     """Return the error for a URI that was given where only a path on this machine is possible, such as an output
-    directory. The caller raises the error.
+    directory. The caller raises this error.
     """
     return OptionError(
         f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
@@ -123,7 +123,9 @@ def local_path(path: str) -> str | None:
 
 
 def remote_size(uri: str) -> int:
-    """Return the size of a file on a remote file system, bytes. Raises BinlogMissing when there is no such file."""
+    """Return the size of a file on a remote file system, bytes. Raises BinlogMissing when there is no such file or it
+    cannot be looked up, and OptionError for a URI that cannot be used.
+    """
     system, key = file_system(uri)
     try:
         found = system.get_file_info(key)
@@ -197,7 +199,8 @@ def _beside(uri: str, name: str, *, within: bool = False) -> str:
 def file_system(uri: str) -> tuple[Any, str]:
     """Return pyarrow's file system object for a URI, and the path by which that object finds the file.
 
-    Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the libraries for HDFS are missing.
+    Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the file system of an ``hdfs:`` URI
+    cannot be used, such as without Hadoop's libraries.
     """
     parts = urlsplit(uri)
     if parts.scheme in ("s3", "s3a", "s3n"):
@@ -223,7 +226,7 @@ def _s3(query: str, endpoint: str) -> Any:
     """Return pyarrow's file system for S3, which is cached because it holds connections.
 
     ``query`` is the query of an S3 URI, such as ``region=eu-west-1``. ``endpoint`` is the server's URL; an empty string
-    for Amazon's servers.
+    for Amazon's servers. Raises OptionError for an unknown option in the query.
     """
     from pyarrow.fs import S3FileSystem
 
@@ -241,7 +244,9 @@ def _s3(query: str, endpoint: str) -> Any:
 
 
 def cannot_open(uri: str, error: OSError) -> BinlogMissing:
-    """Return the error to raise for a path or URI that the file system cannot open. ``error`` is the system's error."""
+    """Return the BinlogMissing error to raise for a path or URI that the file system cannot open. ``error`` is the
+    system's error.
+    """
     if isinstance(error, FileNotFoundError):
         return BinlogMissing("no such file", file=uri)
     return BinlogMissing(f"cannot be opened: {reason_of(error)}", file=uri)

@@ -533,9 +533,9 @@ class SegmentReader:
         """Return the next segment of the file: complete events, usually up to 4 MiB. Return None if no further complete
         event follows, or at :attr:`limit`.
 
-        At the end of the file, events of an incomplete transaction are not returned yet. A later call returns the
-        events that a server has written since. Raises BinlogError for a damaged event, and for a file that cannot be
-        read.
+        At the end of the file, the last events of an incomplete transaction are not returned yet. A later call returns
+        the events that a server has written since. Raises BinlogError for a damaged event, and for a file that cannot
+        be read.
         """
         if not self._buffer.size:
             self._buffer = self._new_buffer()

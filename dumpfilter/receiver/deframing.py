@@ -1,8 +1,8 @@
 """The deframer: it reads the packets of a replication stream from a socket, and extracts the events.
 
-A server sends one event in each packet, with 5 bytes before it. A compiled function extracts the events of a whole
-buffer at once. Memory is limited to two buffers, whatever a server sends. An event that is larger than a buffer is
-returned in pieces.
+A server sends one event in each packet, after the packet's header (4 bytes) and an OK byte. A compiled function
+extracts the events of a whole buffer at once. Memory is limited to two buffers, whatever a server sends. An event that
+is larger than a buffer is returned in pieces.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ iterator raises SourceStreamDamaged otherwise.
 
 
 Item = memoryview | bytes | LargeEvent
-"""An item that a :class:`Deframer` extracts: whole events, the payload of a control packet, or a large event."""
+"""An item that a :class:`Deframer` extracts: whole events (memoryview), the payload of a control packet (bytes), or a
+large event. A control packet holds no ordinary event, but an error, the end of the dump, or an event such as Rotate or
+a heartbeat.
+"""
 
 
 class Deframer:
@@ -73,7 +76,7 @@ class Deframer:
         self._begin = self._end = 0
         self._sequence = 1
         self.checksum = False
-        """Whether the events of the present file end in a checksum. The caller sets it."""
+        """Whether the events of the present file end in a checksum. The caller sets this attribute."""
 
     def fill(self) -> None:
         """Wait for bytes from the source, and read them into the buffer. Raises ConnectionLost if the source has closed
@@ -94,8 +97,10 @@ class Deframer:
         """Read available bytes from a non-blocking socket, and return their number. Stop at about ``most`` bytes.
 
         A TLS connection gives one record at a time, and a server may send each event in a separate record. ``has_more``
-        tells whether the source has sent bytes that were not read yet. Calling it costs less than a read that finds
-        nothing. Raises ConnectionLost and OSError if nothing was read before.
+        tells whether the source has sent bytes that were not read yet. Calling this function costs less than a read
+        that finds nothing. If bytes were read before an error of the connection, the error is not raised, and the next
+        call meets it again. Otherwise raises ConnectionLost if the source has closed the connection, and OSError for an
+        error of the connection.
         """
         before = self._end - self._begin
         got = 0

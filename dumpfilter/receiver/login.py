@@ -58,7 +58,9 @@ _ON = ("", "1", "on", "true")
 def find_credentials(url: SourceUrl) -> Login:
     """Return the login for the server at ``url``. Parts of the URL have precedence over the option file.
 
-    The option file is ``~/.my.cnf`` if the URL names none. Raises OptionError for a file that cannot be read.
+    The option file is ``~/.my.cnf`` if the URL names none. The password is from the URL's password file, else from the
+    variable DUMPFILTER_SOURCE_PASSWORD, else from the option file. Raises OptionError for a file that cannot be read,
+    and for a public key that is no RSA key.
     """
     options: dict[str, str] = {}
     defaults = url.defaults_file or Path(_DEFAULT_FILE).expanduser()
@@ -186,7 +188,7 @@ MOMENTARY_ERRORS = frozenset(
         3024,  # the query took too long
     }
 )
-"""The numbers of the server errors that may disappear without help."""
+"""The numbers of the server errors that may disappear without a change by the user."""
 
 _ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
 _ACCESS_DENIED = 1045
@@ -249,7 +251,7 @@ class SourceConnection:
         return "mariadb" in str(self._client.server_version).lower()
 
     def ask(self, statement: str) -> Sequence[Sequence[Any]]:
-        """Run a statement and return its rows. Every value is a string or None."""
+        """Run a statement and return its rows as tuples. Every value is a string or None."""
         with self._explaining(), self._client.cursor() as cursor:
             cursor.execute(statement)
             return [tuple(None if v is None else str(v) for v in row) for row in cursor.fetchall()]
@@ -306,8 +308,9 @@ class SourceConnection:
         """Return the error to raise for an error packet of the server. ``number`` and ``text`` are the number and the
         text in the packet.
 
-        The result is ConnectionLost if the server's error may disappear without help, such as too many connections, and
-        otherwise SourceRefused. The error's text says what to do.
+        The result is ConnectionLost if the server's error may disappear without a change by the user, such as too many
+        connections. Otherwise it is SourceRefused, with the number in its field ``number``. The error's text says what
+        to do.
         """
         said = printable(text, _LONGEST_TEXT)
         where = str(self.url)
@@ -396,7 +399,7 @@ def _tls_cure(error: ssl.SSLError) -> str:
 
 def ask_facts(connection: SourceConnection) -> SourceFacts:
     """Query a server's family, version, UUID and binlog files after the login. Raises SourceRefused for a server that
-    writes no binlog.
+    writes no binlog, or that refuses a statement for another reason than a missing privilege to list the files.
 
     The UUID is empty for MariaDB, which has none.
     """

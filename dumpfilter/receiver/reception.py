@@ -92,7 +92,7 @@ delay.
 @dataclass
 class Progress:
     """The progress of the reception of a source's binlog: the binlog file and position up to which events are stored,
-    and counts. Other threads may read it.
+    and counts. Other threads may read this object.
     """
 
     file: str = ""
@@ -128,8 +128,8 @@ class Turns(Protocol):
 
 
 class Reception:
-    """The reception of binlog files from a source (a running server) over one connection. It begins at the end of the
-    store, the directory of received files.
+    """The reception of binlog files from a source (a running server) over one connection. The reception continues at
+    the end of the store, the directory of received files.
 
     Parameters:
         follower: the receiver that opens one connection after another. Its store receives the files. The caller has

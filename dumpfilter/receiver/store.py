@@ -192,7 +192,9 @@ class OpenFile(GrowingFile):
         that were cut off.
 
         The file's ``position`` is the beginning of its last whole event, from which the source is asked to send again.
-        If the source sends an equal event, the source still has this file. Raises BinlogError and OutputError.
+        If the source sends an equal event, the source still has this file. If the last event is a Rotate or Stop event,
+        the file is closed, and its flag LOG_EVENT_BINLOG_IN_USE_F is cleared. Raises BinlogError if the file cannot be
+        read, and OutputError if it cannot be changed.
         """
         with open_regular(path) as source:
             description = read_format_description(source, file=path.name)
@@ -223,8 +225,8 @@ class OpenFile(GrowingFile):
         return self.position < self.end
 
     def check_head(self, sent: FormatDescription) -> None:
-        """Check that the source's file begins with the same format description event as this received file of the same
-        name. Raises SourceReplaced.
+        """Raise SourceReplaced unless the source's file begins with the same format description event as this received
+        file of the same name.
 
         ``sent`` is the event that the source has sent. If a dump begins inside a file, ``sent`` lacks the time of the
         file's creation, so this field is not compared.
@@ -251,7 +253,7 @@ class OpenFile(GrowingFile):
         """Process whole events from the stream: compare them with the events that the file already has, and write the
         others.
 
-        Raises SourceReplaced when a compared event differs, and OutputError.
+        Raises SourceReplaced when a compared event differs, and OutputError when the file cannot be read or written.
         """
         if self.is_ahead:
             known = min(len(data), self.end - self.position)
@@ -277,7 +279,9 @@ class OpenFile(GrowingFile):
             raise
 
     def clear_in_use(self) -> None:
-        """Clear LOG_EVENT_BINLOG_IN_USE_F in the file's header, as a server does when it closes a file."""
+        """Clear LOG_EVENT_BINLOG_IN_USE_F in the file's header, as a server does when it closes a file. Raises
+        OutputError.
+        """
         flags = self.read(FLAGS_OFFSET, 1)[0]
         if flags & LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):
@@ -286,10 +290,12 @@ class OpenFile(GrowingFile):
 
 
 class BinlogDirectory(LogWriter[OpenFile]):
-    """A store (directory of received binlog files) that this process writes. The constructor locks the directory.
+    """A store (directory of received binlog files) that this process writes. The constructor locks the directory, and
+    creates it if it is missing.
 
     ``sync`` says when written events are synced to the disk. The constructor raises DirectoryBusy when another process
-    writes the directory, and OutputError for a directory with binlogs that no receiver put there.
+    writes the directory. It raises OutputError for a directory with several index files, or with binlogs that no
+    receiver put there. It raises StateCorrupt if the file that identifies the source is damaged.
     """
 
     def __init__(self, directory: Path, *, sync: Sync = Sync.INTERVAL) -> None:
@@ -316,7 +322,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
         """Check that a server is the source of the files in this store (directory of received files). Return the saved
-        identities of the source and of the receiver. Raises SourceReplaced for another server.
+        identities of the source and of the receiver. Raises SourceReplaced for another server, and OutputError when the
+        identities cannot be saved.
 
         A new store accepts any server, and saves its family (MySQL or MariaDB), UUID and address. It also saves a
         random UUID and server id with which the receiver registers as a replica. This server id is higher than people
@@ -340,7 +347,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
 
     def resume(self) -> OpenFile | None:
         """Open the newest file at its last whole event, and cut off an incomplete event at its end. Return None if the
-        store has no file.
+        store has no file. Raises BinlogError if the file cannot be read, and OutputError if it cannot be changed.
         """
         self.close_file(synced=False)
         names = self.names
@@ -356,7 +363,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         description event as raw bytes, and ``description`` the same event, parsed.
 
         Raises SourceStreamDamaged if the number in ``name`` is not higher than that of the newest file, and
-        SourceReplaced for another base name.
+        SourceReplaced for another base name. Raises OutputError if a file cannot be written.
         """
         base, number = check_binlog_name(name)
         names = self.names
@@ -388,10 +395,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
         files.replace(index.with_suffix(".uuid"), text.encode())
 
     def end_file(self) -> None:
-        """Close the open file, if any, because the source has begun another one.
+        """Close the open file, if any, because the source has begun another one. The file's flag
+        LOG_EVENT_BINLOG_IN_USE_F is cleared if the file ends with a Rotate or Stop event.
 
-        A file without a Rotate or Stop event at its end was left by a server that crashed. MySQL clears
-        LOG_EVENT_BINLOG_IN_USE_F in it at its next start, and so does this method. MariaDB never clears the flag.
+        A file without such an event at its end was left by a server that crashed. MySQL clears the flag in such a file
+        at its next start, so this method clears the flag for MySQL. MariaDB never clears it.
         """
         if self.file is None:
             return

@@ -44,14 +44,18 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 Int64 = npt.NDArray[np.int64]
 
 Chosen = Int64 | slice
-"""The indexes of some events of a segment (consecutive events of a file), or a slice that selects all of them."""
+"""A choice of events: an array with the indexes of the chosen rows of the data source, or a slice that selects all of
+them. The rows are those of the segment (consecutive events of a file) that :meth:`EventColumns.take` got last.
+"""
 
 IMAGES = ("before", "after")
-"""The names of the columns with row images. A row image is a map from column names to values as text."""
+"""The names of the columns with row images, the values of a row before and after a change. A row image is a map from
+column names to values as text, or a struct with typed values if the query is about one table.
+"""
 
 ROW_TYPES: dict[str, pa.DataType] = {"row": pa.int32(), **dict.fromkeys(IMAGES, MAP_TYPE)}
-"""The columns of the exploded form, with their Arrow types: the number of the changed row in its event, and its row
-images.
+"""The columns of the exploded form, with their Arrow types: the number of the changed row in its event (from 0), and
+the row's values before and after the change.
 """
 
 
@@ -60,8 +64,11 @@ def exploded(images: ChangedRows, is_rows: npt.NDArray[np.bool_], *, others: boo
     with the index of its event. ``is_rows`` tells for each event whether it is a rows event.
 
     The column ``event`` has the event's index, ascending. The column ``row`` has the index of the changed row in its
-    event, and ``rows`` the number of these rows. The columns ``before`` and ``after`` have the row's values before and
-    after the change. With ``others``, an event without changed rows becomes one row with null in ``row``.
+    event. The column ``rows`` has the number of changed rows of the event, or null if the event is no rows event. The
+    columns ``before`` and ``after`` have the row's values before and after the change.
+
+    With ``others``, each event without changed rows becomes one row with null in ``row``, ``before`` and ``after``.
+    Without it, such an event is left out.
     """
     per_event = np.bincount(images.event, minlength=is_rows.size)
     lines = np.maximum(per_event, 1) if others else per_event
@@ -106,14 +113,16 @@ other columns, the scan has already found the data.
 """
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
-"""The columns computed from statement texts. Statements are parsed only for queries that use one of these columns."""
+"""The columns whose values come from the statements' texts (and, for rows events, from table maps). Statements are
+parsed only for queries that use one of these columns, or that open compressed transactions.
+"""
 
 
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
     """Return a Boolean array that marks the elements of ``values`` for which ``test`` is true.
 
-    ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and counts as false. For a
-    dictionary array, each distinct value is tested once.
+    ``test`` maps an Arrow array of values to an array of Booleans. A null in its result means unknown, as in SQL, and
+    counts as false. For a dictionary array, each distinct value is tested once.
     """
     is_dictionary = isinstance(values, pa.DictionaryArray)
     asked = pa.concat_arrays([values.dictionary, pa.nulls(1, pa.string())]) if is_dictionary else values
@@ -138,7 +147,7 @@ def _text(name: str | None) -> str | None:
 
 class _Named(NamedTuple):
     """The values of the columns ``database``, ``table`` and ``statement_kind`` for the events of one table or
-    statement.
+    statement. ``database`` and ``table`` are None if unknown, or if the statement concerns several tables.
     """
 
     database: str | None
@@ -155,19 +164,20 @@ class EventColumns:
     transactions.
 
     The caller must pass the segments (consecutive events) of this part in order to :meth:`take`. The object then has
-    the rows of the latest segment, and remembers the transaction and the table maps that continue in the next one. An
-    event inside a compressed transaction follows its Transaction_payload event.
+    the rows of the latest segment, and remembers the transaction and the table maps that continue in the next segment.
+    The row of an event inside a compressed transaction follows the row of its Transaction_payload event.
 
     Parameters:
         file: the value of the column ``file``.
         subjects: the register of the tables and statements whose numbers the segments have.
         sources: the register of the GTID sources (server UUIDs, or MariaDB's domain and server ids) whose numbers the
             segments have.
-        wanted: the names of the columns that the caller will read. Others need not be available.
+        wanted: the names of the columns that the caller will read. Other columns need not be available.
         opened: whether each event inside a compressed transaction gets its own row.
         filters: a mapping from the name of a column that shows a filter's decisions to the filter's index in ``sent``.
         image_reader: reads the values in changed rows.
-        sent: the filters' decisions about all events. None if no column needs them.
+        sent: the filters' decisions about all events. None if no column needs the decisions, or for the format
+            description event, which every slave gets.
     """
 
     def __init__(
@@ -194,9 +204,10 @@ class EventColumns:
         """
 
     def take(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
-        """Make the rows of a segment (consecutive events of a file) available, in place of those of the segment before.
+        """Replace the rows of this object by the rows of ``segment`` (the next consecutive events of the file).
 
-        ``data`` is a uint8 array of the file's bytes from ``segment.start`` on.
+        ``data`` is a uint8 array of the file's bytes from ``segment.start`` on. Raises BinlogError for a compressed
+        transaction, or a rows event, that cannot be decoded.
         """
         payloads = dict(sorted(segment.payloads.items())) if self._opened else {}
         count = segment.offset.size
@@ -206,7 +217,9 @@ class EventColumns:
         Transaction_payload event.
         """
         self.inner: Int64 = np.full(count, -1)
-        """The number of each event inside its compressed transaction, or -1."""
+        """For each row, the index of its event inside the compressed transaction. -1 for an event that is not inside
+        one.
+        """
         if payloads:
             rows = np.ones(count, np.int64)
             rows[list(payloads)] = [1 + one.offset.size for one in payloads.values()]
@@ -259,8 +272,9 @@ class EventColumns:
 
     @property
     def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
-        """Four arrays about the events of the segment that :meth:`take` got last. They have the bytes of all events
-        (uint8), and for each event its begin in these bytes, its size without checksum, and its type.
+        """Four arrays about the events of the rows that :meth:`take` made last. The first has the bytes of all these
+        events (uint8). The others have for each event the offset in these bytes at which it begins, its size without
+        checksum, and its type.
         """
         return self._data, self._start, self._end - self._start, self.type
 
@@ -269,7 +283,7 @@ class EventColumns:
         """Return the decompressed events of a compressed transaction, as uint8.
 
         ``event`` is the index in ``segment`` of the Transaction_payload event. ``segment`` describes consecutive events
-        of a file, and ``data`` has their bytes.
+        of a file, and ``data`` has their bytes. Raises BinlogError if the payload cannot be decompressed.
         """
         start = int(segment.offset[event]) - segment.start
         whole = data[start : start + int(segment.size[event])].tobytes()
@@ -279,9 +293,9 @@ class EventColumns:
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
         """Return the values of one column of the data source as an Arrow array.
 
-        ``name`` is a name in :data:`TYPES`, ``sql``, or a column ``sent_NAME``, which tells whether the slave NAME is
-        sent the event. ``keep`` has the indexes of the rows whose values are wanted, in the order of the result (None:
-        all rows). Columns with repeated texts are dictionary arrays.
+        ``name`` is a name in :data:`TYPES`, ``sql``, or a name from the parameter ``filters`` such as ``sent_web``,
+        whose values tell whether the slave is sent the event. ``keep`` has the indexes of the rows whose values are
+        wanted, in the order of the result (None: all rows). Columns with repeated texts are dictionary arrays.
         """
         events = slice(None) if keep is None else keep
         if name in self.sent:
@@ -294,9 +308,10 @@ class EventColumns:
         """Return the values of the rows that events changed, before and after the change. ``keep`` has the indexes of
         the wanted events, ascending (None: all events).
 
-        In the result, ``event`` has for each changed row the index in ``keep`` of its event (None: the event's index).
-        Call this method exactly once after each :meth:`take`, even for no events, because the decoder must see all
-        table maps. Raises BinlogError for rows that cannot be decoded.
+        The field ``event`` of the result has for each changed row the index of its event in ``keep``, or among all
+        events if ``keep`` is None. Call this method exactly once after each :meth:`take`, even for no events, because
+        the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded, and ColumnsChanged if a
+        query has fixed the table's columns and the table was altered.
         """
         wanted = np.zeros(len(self), np.bool_)
         wanted[slice(None) if keep is None else keep] = True
@@ -309,26 +324,30 @@ class EventColumns:
 
     def body(self, number: int) -> bytes:
         """Return the body of an event: its bytes without header and checksum. ``number`` is the event's index among the
-        rows of the segment that :meth:`take` got last.
+        rows that :meth:`take` made last.
 
-        The events' bytes are available only if the query has a column that is computed from them, such as ``sql`` or
-        ``timestamp``.
+        For events inside compressed transactions, the bytes are available only if the parameter ``wanted`` has a column
+        that is computed from them, such as ``sql`` or ``timestamp``.
         """
         return self._data[self._start[number] + HEADER_LENGTH : self._end[number]].tobytes()
 
     def header_field(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
         """Return a 4-byte field of the chosen events' headers as an array of numbers. ``field`` is the field's offset
-        in the header. ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        in the header.
+
+        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
+        selects all rows.
         """
         # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self._data.size - 3), "<u4", self._data, 0, (1,))
         return numbers[self._start[events] + field]
 
     def transaction(self, events: Chosen) -> Int64:
-        """Return for each chosen event the index of its transaction within the present segment (consecutive events of a
-        file).
+        """Return for each chosen event the index of its transaction in the segment (consecutive events of a file) that
+        :meth:`take` got last.
 
-        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
+        selects all rows.
         """
         of_event = np.repeat(np.arange(self._begins.size), np.diff(self.segment.txn_event))
         return np.take(of_event, self.outer[events])
@@ -337,15 +356,16 @@ class EventColumns:
         """Return for each chosen event the file offset at which its transaction begins. The value is -1 for an event
         between two transactions.
 
-        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
+        selects all rows.
         """
         return self._begins[self.transaction(events)]
 
     def gtids(self) -> pa.Array:
-        """Return the GTID of each transaction in the present segment (consecutive events of a file), as an Arrow array
-        of texts in the order of the file.
+        """Return the GTID of each transaction in the segment (consecutive events of a file) that :meth:`take` got last,
+        as an Arrow array of texts in the order of the file.
 
-        The value is null for a transaction without a GTID.
+        The value is null for a transaction without a GTID, and for an event between two transactions.
         """
         source = self.segment.txn_source
         known = np.unique(source[source >= 0]).tolist()
@@ -355,9 +375,10 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def named(self) -> list[_Named]:
-        """Return a list with the database, table and statement kind of each subject (table or statement) met so far.
+        """Return a list with the database, table and statement kind of each subject (table or statement) registered so
+        far. The index in the result is the subject's number.
 
-        The index in the result is the subject's number.
+        All three values are unknown for a number that stands for a set of tables and statements.
         """
         for number in range(len(self._named), len(self._subjects)):
             named = _NOT_NAMED
@@ -371,11 +392,10 @@ class EventColumns:
 
     def kinds(self, events: Chosen) -> npt.NDArray[np.int8]:
         """Return for each chosen event its kind of statement (INSERT, CREATE TABLE …), as an index into the list
-        ``_KIND_WORDS``.
+        ``_KIND_WORDS``. The index is -1 for an event without a statement kind, such as Xid.
 
-        The index is -1 for an event without a statement kind, such as Xid.
-
-        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
+        selects all rows.
         """
         of_type = _KIND_OF_TYPE[self.type[events]]
         # An event without a subject (table or statement) has the index -1, which selects the appended -1.
@@ -384,10 +404,12 @@ class EventColumns:
         return found
 
     def texts(self, events: Chosen) -> list[str | None]:
-        """Return a list with the text of the SQL statement in each chosen event. A value is None for an event without a
-        statement, and for a statement that cannot be decoded.
+        """Return a list with the text of the SQL statement in each chosen event. A value is None for an event of a type
+        without a text, and for a malformed event. Bytes that are invalid in the statement's character set become
+        U+FFFD.
 
-        ``events`` has the indexes of the chosen rows of the data source, or is a slice of all.
+        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
+        selects all rows.
         """
         numbers = np.arange(len(self))[events]
         texts: list[str | None] = [None] * len(numbers)
@@ -396,9 +418,9 @@ class EventColumns:
         return texts
 
     def _statement(self, number: int) -> str | None:
-        """Return the text of the SQL statement in an event, or None if the event cannot be decoded. ``number`` is the
-        event's index among the rows of the segment that :meth:`take` got last. Bytes that are invalid in the
-        statement's character set become U+FFFD.
+        """Return the text of the SQL statement in an event, or None for a malformed event. ``number`` is the event's
+        index among the rows that :meth:`take` made last. Bytes that are invalid in the statement's character set become
+        U+FFFD.
 
         Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8.
         """
@@ -412,8 +434,8 @@ class EventColumns:
 
 
 def _subject(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return the number of the table or statement of each event in ``segment``. It is -1 for an event without one, and
-    for XA COMMIT and XA ROLLBACK.
+    """Return the number of the table or statement of each event in ``segment``. The value is -1 for an event without a
+    table or statement, and for XA COMMIT and XA ROLLBACK.
 
     The tables of an XA transaction are known only if it was prepared in the same range (the part of a file that a task
     reads). The values would then depend on the size of the ranges.
@@ -424,8 +446,8 @@ def _subject(segment: Segment) -> npt.NDArray[np.int32]:
 
 
 def _gtid_prefix(first: bytes | int, second: str | int) -> str:
-    """Return the text that all GTIDs of one source share, such as a server UUID and a colon. A transaction's number is
-    appended to it.
+    """Return the text that all GTIDs of one source share, such as a server UUID and a colon. A GTID is this text
+    followed by the transaction's number.
 
     The arguments are the UUID (bytes) and the tag in MySQL, and the domain id and server id in MariaDB.
     """
@@ -482,8 +504,8 @@ TEXT_TYPES = {"sql": _COLUMNS["sql"][0]}
 
 
 def encoded(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with the columns of ``schema``, in which columns of repeated texts have dictionary types. The
-    batches for Parquet files have this schema.
+    """Return a schema with the columns of ``schema``, in which columns of repeated texts (all texts except ``sql``) and
+    of maps have dictionary types. The batches for Parquet files have this schema.
     """
     kinds = {pa.string(): WORDS, MAP_TYPE: ENCODED_MAP_TYPE}
     return pa.schema(

@@ -88,7 +88,10 @@ def export_events(
         warn: a function that is called with each warning about values that typed columns cannot hold.
 
     The Parquet files appear when all are complete, and replace older ones of equal name. A failed export leaves the
-    directory unchanged. Unfinished files of a killed export are removed. Raises OptionError and BinlogError. Raises
+    directory unchanged, unless the system refuses to rename one of the complete files. Unfinished files of a killed
+    export are removed.
+
+    Raises OptionError for an unknown option or a bad value, and BinlogError for a missing or damaged binlog. Raises
     OutputError if a file cannot be written, or if another export is writing into the directory.
     """
     asked = with_types(SourceOptions.parse(options), warn)

@@ -125,8 +125,9 @@ class KnownColumns:
         """Raise ColumnsChanged if the structs ``before`` and ``after`` of the query cannot hold the rows of ``table``,
         the table as a table map describes it.
 
-        If ``versions`` is None, the table must have all columns that the structs name. Otherwise its columns must be
-        among ``versions``. ``family`` is the kind of server, MySQL or MariaDB.
+        If ``versions`` is None, the table must have all columns that the structs name. Otherwise the text of
+        :func:`version_of` for the table must be among ``versions``. Names are compared without regard to case.
+        ``family`` is the kind of server, MySQL or MariaDB.
         """
         names = {column.name.lower(): column.name for column in table.columns}
         fields = {name.lower(): name for name in self.fields}
@@ -210,10 +211,10 @@ class SourceOptions:
     def columns(self) -> tuple[str, ...]:
         """The names of the query's columns, in order.
 
-        They are the columns that the option ``columns`` names. Without this option they are all columns except those
-        that cost time. These are the text of statements (``sql``), and the values of changed rows (``before``,
-        ``after``) unless ``rows=exploded`` is set. The columns ``sent_NAME``, which tell whether the slave NAME is sent
-        the event, are always included.
+        They are the columns that the option ``columns`` names. Without this option they are all columns except the text
+        of statements (``sql``). The values of changed rows (``before``, ``after``) and their numbers (``row``) are
+        included only if ``rows=exploded`` or ``table`` is set. The columns ``sent_NAME``, which tell whether the slave
+        NAME is sent the event, are always included.
         """
         named = self.asked_columns or tuple(name for name in self.types if name not in TEXT_TYPES)
         return (*named, *(name for name in self.slave_of_column if name not in named))

@@ -79,8 +79,8 @@ class Predicate(NamedTuple):
     limits: tuple[Any, ...] | None = None
     """The values with which the condition compares the column, such as 5 in ``position > 5``. None for a NOT.
 
-    If the condition is true for a number of an interval, it is true at an end of the interval, or at one of the values
-    inside. So a few tests decide about a whole interval.
+    A condition that is true for any number of an interval is true at an end of the interval, or at one of these values
+    that lies inside. So a few tests decide about a whole interval.
     """
 
 
@@ -171,7 +171,8 @@ def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = No
     """Return a reader that decodes the images of rows before and after their change. ``options`` (of a Spark query or
     an export) say which column types the values have.
 
-    The reader counts impossible dates, such as February 30, in ``invalid_dates`` by column name. They become null.
+    The reader counts impossible dates, such as February 30, in ``invalid_dates`` by column name. Such dates become
+    null.
     """
     return RowImageReader(
         options.row_types,
@@ -184,8 +185,8 @@ def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = No
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
     """Return a warning about dates such as 0000-00-00 that became null because no calendar has them.
 
-    ``counts`` has the number of such dates by column, and ``options`` names their table. Without such dates the text is
-    empty.
+    ``counts`` has the number of such dates by column, and ``options`` names their table. The text is empty without such
+    dates, or without the option ``table``.
     """
     if not counts or options.table is None:
         return ""
@@ -249,7 +250,11 @@ def plan_ranges(
 
     ``predicates`` are the query's conditions on columns. Ranges in which they cannot be true are omitted. A file
     excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA transactions
-    of all files. ``on_damage`` is called for each damaged file that is skipped. Raises BinlogError and OptionError.
+    of all files.
+
+    Raises BinlogError for a missing or damaged file, and OptionError for an address with a syntax error. With
+    ``options.skip_corrupt``, the damaged part of a file is skipped instead, and ``on_damage`` is called with the
+    damage.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     parts = file_parts(BinlogSet.open(options.sources).addresses)
@@ -276,8 +281,9 @@ def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
     """Return the ranges into which the index pass (a fast scan) divided a binlog file. Each is the part of the file
     that one task reads.
 
-    The result is empty for a file that could not be opened. ``start`` is the offset at which the index pass began. The
-    first range of a file begins at the format description event, so that this event becomes a row of the data source.
+    The result is empty for a file that could not be opened, and if no complete transaction follows ``start``, the
+    offset at which the index pass began. The first range of a file begins at the format description event, so that this
+    event becomes a row of the data source.
     """
     if index.end <= start:
         return []
@@ -428,8 +434,8 @@ class _Look:
     """The data that a task collects from one range (part of a binlog file), from which the types of a table's columns
     are determined.
 
-    They are the versions of the table that the option ``table`` names, and the names of all tables. A version is the
-    table's columns as one Table_map event describes them.
+    The data are the versions of the table that the option ``table`` names, and the names of all tables. A version is
+    the table's columns as one Table_map event describes them.
     """
 
     def __init__(self) -> None:

@@ -86,10 +86,12 @@ _FORMAT = 9
 def _working_directory(
     directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()
 ) -> Iterator[Staging | Manifest]:
-    """Yield the working directory of a split, which is beside the output directory. It is locked, and removed at the
-    end. If the process is killed, the next run of the same job continues there.
+    """Yield the working directory of a split, which is beside the output directory. The working directory is locked for
+    the body of the ``with`` statement, and removed at the end. If the process is killed, the next run of the same job
+    continues there.
 
-    Yield the manifest instead if an earlier run of the same job has published the output directory.
+    Yield the manifest (the list of written files) instead if an earlier run of the same job has published the output
+    directory.
 
     Parameters:
         directory: the output directory. Missing parent directories are created.
@@ -97,7 +99,8 @@ def _working_directory(
         overwrite: whether the job may replace the output of a different split.
         sources: the local paths of the binlogs to split. They must not be in the output directory.
 
-    Raises OutputError if the directory has other files or another split, is locked, or cannot be written.
+    Raises OutputError if the output directory has other files or another split, or has one of ``sources``. Raises it
+    also if another split is writing there, or if a directory cannot be written.
     """
     for source in sources:
         if source.resolve().parent == directory.resolve():
@@ -175,7 +178,9 @@ def _discard(work: Path) -> None:
 
 
 def _prepare(work: Path, job: str) -> None:
-    """Empty the working directory, unless a killed run of the same ``job`` left it."""
+    """Empty the working directory ``work`` and make its subdirectories, unless a killed run of the same ``job`` left
+    it.
+    """
     marker = work / _JOB
     # The job that published ``out`` as the output directory has left a remainder.
     if (work / "out").is_dir() and marker.exists() and marker.read_text("ascii") == job:
@@ -247,7 +252,9 @@ class OutputFile(NamedTuple):
     files of its binlog set.
     """
     fd: FormatDescription
-    """The format description event of the file's source. It differs only in position and start time."""
+    """The format description event of the source file from which this file's events come. In ``head`` only its position
+    and start time differ.
+    """
     part: BinlogPart
     """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
     far.
@@ -308,7 +315,7 @@ class Placing:
         ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
         file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
         The result has for each output's name the consecutive bytes with their file and offset. Raises TransactionSpans
-        for a divided transaction if the options refuse it.
+        for a transaction with events for several outputs if ``options.spanning`` is ``refuse``.
         """
         if plan.first_cut is not None and self._options.spanning == "refuse":
             position, among = plan.first_cut
@@ -556,15 +563,16 @@ def split(
     source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
 ) -> SplitResult:
     """Split a binlog set into several binlog sets in the directory ``output``: one for each schema, or those that
-    ``options.specification`` defines by filters.
+    ``options.specification`` defines by filters. Return the manifest, which lists the written files.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
-    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.ThreadRunner`. If an earlier run with equal
-    files and options wrote the directory, nothing is written.
+    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.ThreadRunner`. If an earlier run with equal files and
+    options wrote the directory, nothing is written.
 
-    Raises BinlogError with file and position for a damaged binlog. Raises TransactionSpans for a transaction with
-    events for several outputs if the options refuse it, and OutputError if a file cannot be written. After an error the
-    directory is unchanged.
+    Raises BinlogError with file and position for a damaged binlog. With ``options.on_corrupt="skip"``, the damaged part
+    of a file is left out instead, and the manifest has a warning. Raises TransactionSpans for a transaction with events
+    for several outputs if ``options.spanning`` is ``refuse``, and OutputError if a file cannot be written. After an
+    error the directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)

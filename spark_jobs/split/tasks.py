@@ -3,12 +3,12 @@
 A :class:`PlanRange` task plans which bytes of a range (a sequence of complete transactions in a source file) each
 output receives. A :class:`WriteRange` task copies these bytes to the output files.
 
-The plan of a range says which bytes each output receives. One task makes and saves the plan. The driver reads it to
-choose offsets in the output files, and the task that copies the range reads it again. A plan depends only on its
-range, so a repeated task makes an equal plan.
+The plan of a range says which bytes each output receives. One task makes and saves the plan. The driver reads the plan
+to choose offsets in the output files, and the task that copies the range reads the plan again. A plan depends only on
+its range, so a repeated task makes an equal plan.
 
-Spark may retry a task, run it twice at once, or kill it at any time. Plans are therefore published by a rename, and
-a task that writes again writes equal bytes at equal offsets.
+Spark may retry a task, run it twice at once, or kill it at any time. Plans are therefore published by a rename, and a
+task that writes again writes equal bytes at equal offsets.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ Its reader parses Python text, and two threads that do so at once fail in Python
 
 
 class RangePlan(NamedTuple):
-    """The plan of one range (part of a source file). It says which bytes of the range each output receives; an output
-    is a binlog set that the split writes.
+    """The plan of one range (part of a source file). The plan says which bytes of the range each output receives. An
+    output is a binlog set that the split writes.
 
-    One task makes and saves the plan. The driver reads it to choose offsets in the output files, and another task
+    One task makes and saves the plan. The driver reads the plan to choose offsets in the output files, and another task
     copies the bytes.
     """
 
@@ -384,7 +384,7 @@ class WriteRange:
         and offsets that the driver has chosen for each output.
 
         A range that was already written is skipped. Raises OutputError if an output cannot be written, and BinlogError
-        if the source has changed since it was planned.
+        if the source file cannot be read or has become shorter since it was planned.
         """
         wanted, placement = placed
         marker = self.staging.of_range("written", wanted.number)
@@ -453,8 +453,8 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open an output file for writing at any offset, creating it if needed. Raises OutputError if the file cannot be
-    written.
+    """Open an output file for writing at any offset, and create the file if it is missing. Existing content stays.
+    Raises OutputError if the file cannot be written.
     """
 
     def opener(path: str, flags: int) -> int:

@@ -143,7 +143,8 @@ def suggest(
         gather: a function that reads the set for ``dumpfilter lint``. Rules that would break replication are then
             rejected. None: no rule is rejected.
 
-    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    Raises BinlogError with file and position for a damaged binlog, and OptionError for a pattern in ``options.keep``
+    without a dot.
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)

@@ -2,7 +2,8 @@
 
 The candidates are rules for a database, for a table, and for tables with a common name prefix. A rule that drops
 everything would save most. The search therefore multiplies the saved bytes by the fraction of tables that are still
-sent. To check a rule, it compares the faults that lint finds in the same binlogs with and without the rule.
+sent. To check a rule, the search compares the faults (what breaks replication) that ``dumpfilter lint`` finds in the
+same binlogs with and without the rule.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Candidate:
         r"""Return this candidate as a filter rule. Wildcards in names are escaped.
 
         ``semantics`` says whether the rule is one of the servers' ``--replicate-*`` options (classic) or one of MySQL's
-        worklog 2516 (effective).
+        worklog 2516 (effective). The field ``keeps_database`` has no effect on an effective rule.
 
         >>> print(Candidate("shop_01", "tmp_", True, frozenset()).rule(FilterSemantics.CLASSIC))
         --replicate-wild-ignore-table=shop\_01.tmp\_%
@@ -213,7 +214,9 @@ BREAKING = frozenset(
         Code.XA_DROPPED,
     }
 )
-"""The codes of faults that stop a replica or change its data. Lint's other warnings are about rules without effect."""
+"""The codes of lint's warnings about faults that stop a replica or change its data. Lint's other warnings are about
+rules without effect.
+"""
 
 
 LEAST_SHARE = 0.01
@@ -274,7 +277,7 @@ class Search:
     that filters are also evaluated for their rows.
 
     Parameters:
-        facts: the measurements of the binlog set.
+        facts: the counts of the set's bytes, by the condition under which a filter sends them.
         names: the settings by which the binlogs' server compares schema and table names.
         kept: tables that no suggested rule may drop.
         knowledge: the data about the set that ``dumpfilter lint`` needs. A rule that would break replication is
@@ -323,16 +326,19 @@ class Search:
         )
 
     def by_name(self, slave: Slave) -> dict[str, int]:
-        """Return the bytes of each table that a slave receives, by the table's name (``schema.table``)."""
+        """Return the bytes that a slave receives, by the name under which reports count them: ``schema.table``,
+        ``schema (statements)``, ``(several tables)``, or ``(no table)``.
+        """
         return self._headings.by_name(
             self._facts.bytes, self._facts.sent(slave.flags, slave.definition.origin)
         )
 
     def plan(self, slaves: Sequence[Slave], most: int) -> Found:
-        """Return at most ``most`` rules that together save most for these slaves, best first, and the rejected rules.
+        """Return at most ``most`` rules that together save most for these slaves, best first. The result also has the
+        slaves with their traffic after each rule, and the rejected rules.
 
         Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
-        break replication.
+        break replication. The texts of the rules have the semantics (classic or effective) of the first slave.
         """
         semantics = slaves[0].definition.semantics
         stages, rules = [slaves], list[Rule]()
@@ -460,8 +466,9 @@ class Search:
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
-        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule saves nothing or
-        drops all tables, return the slave unchanged.
+        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule saves nothing,
+        drops all tables, or cannot be written in the slave's semantics (``keeps_database`` in effective rules), return
+        the slave unchanged.
 
         ``changed`` are the indexes of the subjects (tables and statements) about which the rule can decide.
         """
