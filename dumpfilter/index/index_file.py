@@ -42,7 +42,8 @@ def read_index(index: Path) -> list[str]:
     """Return the lines of an index file without white space around them.
 
     The last element is the text after the last line end: the empty text, or a line that a server is still writing.
-    Raises BinlogMissing, BinlogUnreadable, or BinlogCorrupt for an index file that no server writes.
+    Raises BinlogMissing if there is no such file, BinlogUnreadable if the system cannot read it, and BinlogCorrupt for
+    content that no server writes.
     """
     try:
         source = open_regular(index)
@@ -63,8 +64,8 @@ def read_index(index: Path) -> list[str]:
 def take_out(index: Path, names: Collection[str]) -> None:
     """Remove the lines of the binlog files ``names`` from an index file. The file keeps its owner and mode.
 
-    The change is atomic: after a crash the index file is either the old or the new one. Raises OutputError, also when a
-    server changes the index file at the same time.
+    The change is atomic: after a crash the index file is either the old or the new one. Raises OutputError if the file
+    cannot be read or replaced, or if a server changes it at the same time.
     """
     with writing(index):
         old = index.read_bytes()
@@ -119,7 +120,7 @@ def write_index(index: Path, names: Sequence[str]) -> None:
 
 class GrowingFile:
     """A binlog or relay log file that is open for appending. ``fd`` is its file descriptor, and ``end`` its present
-    size, bytes. Methods raise OutputError when the system reports an error.
+    size, bytes. Methods raise OutputError when the system reports an error, unless their texts say otherwise.
     """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
@@ -134,7 +135,7 @@ class GrowingFile:
     @classmethod
     def create(cls, path: Path, head: bytes) -> Self:
         """Create a file that begins with the bytes ``head``, and open it for appending. A file of this name that a
-        crash left is removed.
+        crash left is replaced. Raises OutputError.
         """
         made = cls(path, files.create(path), 0)
         try:
@@ -164,18 +165,22 @@ class GrowingFile:
         self.end += len(data)
 
     def cut(self, end: int) -> None:
-        """Truncate the file to the size ``end``, bytes, to remove invalid or incomplete events after this offset."""
+        """Truncate the file to the size ``end``, bytes, to remove invalid or incomplete events after this offset.
+        Nothing changes if the file is not larger. Raises OutputError.
+        """
         if self.end > end:
             files.truncate(self.path, self._fd, end)
         self.end = end
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at its end."""
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the file's end. Raises
+        OutputError when the system cannot read the file.
+        """
         with files.writing(self.path):
             return os.pread(self._fd, length, offset)
 
     def sync(self) -> None:
-        """Wait until all written bytes are on the disk (fsync)."""
+        """Wait until all written bytes are on the disk (``fdatasync``). Raises OutputError."""
         if not self.is_synced:
             files.sync(self.path, self._fd)
             self.is_synced = True
@@ -192,9 +197,9 @@ class LogWriter(Generic[F]):
     """A writer that appends to a binlog set or relay log of this process. An index file names the set's files, and the
     newest file is open for appending.
 
-    With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file is
-    synced before the next file begins. ``index`` is the path of the index file; None before the first file, if its name
-    is not known yet.
+    With ``synced`` a new file's first bytes are synced to the disk before the index names the file, and all of a file
+    is synced before the next file begins. Without it, only :meth:`sync` and :meth:`sync_later` sync. ``index`` is the
+    path of the index file; None before the first file, if its name is not known yet.
     """
 
     def __init__(self, index: Path | None, *, synced: bool) -> None:
@@ -216,7 +221,8 @@ class LogWriter(Generic[F]):
         """Add the new file ``made`` to the index file ``index``, so that later events are appended to this file. Return
         ``made``.
 
-        Raises OutputError. After an error the new file is closed, and the index does not name it.
+        Raises OutputError if a file cannot be written. After an error the new file is closed, and the index does not
+        name it.
         """
         try:
             if self._synced:
@@ -241,8 +247,8 @@ class LogWriter(Generic[F]):
         return any(not one.done() for one in self._syncing)
 
     def sync(self) -> None:
-        """Wait until all written bytes are on the disk. Raises OutputError, also when a sync of :meth:`sync_later` has
-        failed.
+        """Wait until all written bytes are on the disk. Raises OutputError when this fails, or when a sync of
+        :meth:`sync_later` has failed.
         """
         self._see_results(0)
         if self.file is not None:
@@ -250,10 +256,11 @@ class LogWriter(Generic[F]):
 
     def sync_later(self, *then: Path) -> None:
         """Start to sync the open file to the disk in another thread, and return at once. The files ``then``, such as a
-        state file, are synced after it.
+        state file, are synced after the open file.
 
-        Two such syncs may be running. A further call waits, so that a slow disk slows down the sender of the log.
-        Raises OutputError when an earlier sync has failed.
+        At most two such syncs are unfinished. A further call waits, so that a slow disk slows down the sender of the
+        log. If nothing is left to sync, the call waits for the unfinished syncs instead. Raises OutputError when an
+        earlier sync has failed.
         """
         assert self.file is not None
         self._see_results(0 if self.file.is_synced and not then else 1)
@@ -275,9 +282,11 @@ class LogWriter(Generic[F]):
                 raise error
 
     def close_file(self, *, synced: bool = True) -> None:
-        """Close the open file, if any. Without ``synced`` do not sync it to the disk first.
+        """Close the open file, if any, after the unfinished syncs of :meth:`sync_later`. The file is synced to the disk
+        first if both this argument and the constructor's argument ``synced`` are True.
 
-        Syncs of :meth:`sync_later` are awaited. Raises OutputError, also when one of them has failed.
+        Raises OutputError when this sync fails, or when one of :meth:`sync_later` has failed. The file is closed even
+        then.
         """
         file, self.file = self.file, None
         ended, self._syncing = self._syncing, deque()

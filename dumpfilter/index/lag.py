@@ -17,7 +17,7 @@ class BinlogEnd:
     """The end of a binlog set at one moment, from which the lag of any reader (such as a slave) is computed.
 
     ``paths`` maps the names of the set's files to their paths, oldest first. ``now`` is the present time, Unix seconds.
-    ``end`` is the position (file name and byte offset) up to which readers may read; None: the end of the newest file.
+    ``end`` is the position (file name and byte offset) up to which readers may read. None: the end of the newest file.
     The lag in seconds needs a read of the file, whose result is cached for all readers at one position.
     """
 
@@ -26,7 +26,7 @@ class BinlogEnd:
         self._now = now
         self._sizes = {name: _size(path) for name, path in paths.items()}
         self.bytes = sum(self._sizes.values())
-        """The size of all files together, bytes."""
+        """The size of all files together, bytes, whatever the position ``end``."""
         if end is not None and end[0] in self._sizes:
             before = itertools.takewhile(lambda name: name != end[0], paths)
             self._sizes = {**{name: self._sizes[name] for name in before}, end[0]: end[1]}
@@ -55,11 +55,11 @@ class BinlogEnd:
         return max(0, self._sizes[file] - position) + self._after[file]
 
     def lag_seconds(self, place: Place) -> float | None:
-        """Return the age in seconds, by its timestamp, of the first event that a reader at the position ``place`` has
-        not read.
+        """Return the age, in seconds since its timestamp, of the first event that a reader at the position ``place``
+        has not read.
 
-        ``place`` is a file name and a byte offset. 0 if there is no such event. None if the set no longer has the file,
-        or if the file cannot be read.
+        ``place`` is a file name and a byte offset. The result is 0 if there is no such event. It is None if the set no
+        longer has the file, or if the file cannot be read.
         """
         if place not in self._seconds:
             self._seconds[place] = self._lag_seconds(*place)

@@ -220,9 +220,8 @@ class FileScanner:
         return bool(self._state["place"][0])
 
     def release(self) -> None:
-        """Free the arrays that scans write into, to save memory while the caller waits for new events.
-
-        The next scan allocates them again.
+        """Free the arrays that scans write into, to save memory while the caller waits for new events. The next scan
+        allocates larger arrays as needed.
         """
         self._columns = Columns(64)
 
@@ -251,12 +250,15 @@ class FileScanner:
         transaction.
 
         ``data`` (uint8, C-contiguous) begins at the byte offset ``offset`` in the file. The segment ends at the last
-        transaction boundary in ``data`` or, without a boundary, at the last whole event. The result is None when
-        ``data`` has no whole event. With ``at_end`` the file ends with ``data``, and the result is also None when
-        ``data`` has no whole transaction.
+        transaction boundary in ``data`` or, without a boundary, at the last whole event. A second format description
+        event of the file is a segment of its own.
 
-        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad. When
-        a later event is bad, the method returns a segment that ends before that event or its transaction.
+        The result is None when ``data`` has no whole event. With ``at_end`` the file ends with ``data``, and the result
+        is also None when ``data`` has no transaction boundary.
+
+        If ``data`` has a transaction boundary before a bad event, the segment ends at the last such boundary. The next
+        call then meets the bad event again. Otherwise raises BinlogCorrupt or BinlogUnsupported, with file and
+        position.
         """
         with self._subjects.lock:
             continues = self.in_transaction
@@ -268,7 +270,8 @@ class FileScanner:
         number of these events.
 
         ``data`` begins at the byte offset ``offset`` in the file. The result is None if ``data`` has no whole event or,
-        with ``at_end``, no whole transaction. A second format description event of a file is scanned alone.
+        with ``at_end``, no transaction boundary. A second format description event of a file is scanned alone. Raises
+        BinlogCorrupt or BinlogUnsupported for a bad event without a transaction boundary before it.
         """
         place_before = int(self._state["place"][0])
         columns = self._columns

@@ -43,7 +43,7 @@ class TableSubject:
         return (TableName(self.database, self.table),)
 
     def schemas(self) -> tuple[str, ...]:
-        """Return the schema of this table as a tuple of one name; an empty tuple for a table without a schema."""
+        """Return the schema of this table as a tuple of one name. The tuple is empty for a table without a schema."""
         return (self.database,) if self.database else ()
 
     def schema_and_table(self) -> SchemaAndTable:
@@ -263,7 +263,8 @@ def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
     """Return the statement of a decoded Query event, with the tables and databases by which filters decide whether to
     send the event.
 
-    ``fd`` is the format description event in force.
+    ``fd`` is the format description event in force. Equal statements with other literals give equal results, because
+    the statement's text is reduced to its shape, with ``?`` in place of literals.
     """
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)

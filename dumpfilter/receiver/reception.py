@@ -403,7 +403,8 @@ class Reception:
 
     def _append(self, file: OpenFile, item: memoryview | LargeEvent) -> None:
         """Write an item of the stream, whole events or one large event, to the binlog file ``file``. Events that the
-        file already has are compared instead.
+        file already has are compared instead. Raises SourceReplaced when a compared event differs, OutputError when the
+        file cannot be written, and ConnectionLost when the connection breaks inside a large event.
         """
         self._controls = 0
         end = file.end
@@ -532,7 +533,8 @@ class Reception:
         """Process a format description event: begin a file in the store with the event, or check that the store's file
         begins with an equal event.
 
-        The source repeats the event when a dump begins inside a file. Raises SourceStreamDamaged and SourceReplaced.
+        The source repeats the event when a dump begins inside a file. Raises SourceStreamDamaged for an event that may
+        not come now or is malformed, and SourceReplaced if the store's file begins with another event.
         """
         if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
@@ -563,7 +565,8 @@ class Reception:
 
     def _heartbeat(self, event: bytes, header: EventHeader) -> None:
         """Check that the position of a heartbeat is the position up to which events were received. Raises
-        SourceStreamDamaged.
+        SourceStreamDamaged if it is not. While the store's file has events that the source has not sent again, nothing
+        is checked.
         """
         file = self._file
         if header.type != EventType.HEARTBEAT or file is None or file.is_ahead:
@@ -721,7 +724,8 @@ class Follower:
             connection.interrupt()
 
     def run(self) -> None:
-        """Receive until the end of the source's binlog, or until :meth:`stop`.
+        """Receive until the source's binlog ends, until the last wanted file is complete, or until :meth:`stop`. With
+        ``options.stop_never``, wait for new events at the end of the newest file.
 
         After a lost connection the follower connects again. Raises DumpfilterError for an error that no further attempt
         can cure, or after too many failed attempts.
@@ -780,7 +784,8 @@ class Follower:
 
     def _receive(self) -> None:
         """Connect to the source, and receive its binlog over this connection. Return when the source ends the dump (its
-        stream of events), or the last wanted file is complete. Raises DumpfilterError.
+        stream of events), or the last wanted file is complete. Raises DumpfilterError for any error of the connection,
+        the source or the store.
         """
         connection = SourceConnection(self.url)
         self._connection = connection

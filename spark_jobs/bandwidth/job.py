@@ -2,14 +2,14 @@
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
-1. The driver indexes the files and divides them into ranges of complete transactions.
-2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
-3. The driver merges the measurements, and computes each slave's traffic (:class:`Evaluate`).
+1. The driver indexes the files and divides them into ranges of complete transactions. 2. Each task measures a group of
+ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`). 3. The driver merges the measurements, and computes each
+slave's traffic (:class:`Evaluate`).
 
-The measurements can be used for other filters, too, so a later job can start with step 3. They hold a tally: bytes and
-events counted by the condition under which a filter sends them, such as "this table is sent". One row of the tally is a
-unit: the traffic with one condition, from one origin (server and domain) and in one time bucket. A slave's traffic is a
-sum over the units that its filter sends.
+The measurements can be used for other filters, too, so a later job can start with step 3. The measurements hold a
+tally: bytes and events counted by the condition under which a filter sends them, such as "this table is sent". One row
+of the tally is a unit: the traffic with one condition, from one origin (server and domain) and in one time bucket. A
+slave's traffic is a sum over the units that its filter sends.
 """
 
 from __future__ import annotations
@@ -379,7 +379,8 @@ def filter_warnings(
     The terminal shows only a few warnings. The first warning about each filter therefore precedes the second one about
     any filter. Filters that pass nothing come first, and a misspelled name comes before the fault that the name causes.
 
-    The warnings have no binlog positions, because measurements do not contain any.
+    The warnings have no binlog positions, because measurements do not contain any. Filters beyond a limit of
+    :data:`_MOST_DECISIONS` are not checked, so they have no warnings.
     """
     # The order of the subjects depends on how the engine divides the binlogs. Warnings name the first ones.
     known = knowledge_of(sorted(subjects, key=repr), is_whole=is_whole)
@@ -420,8 +421,9 @@ def bandwidth(
     ``source`` is a binlog set's index file, a directory with an index file, or a list of binlog files. ``run`` executes
     the tasks, in threads or on Spark.
 
-    Raises BinlogError with file and position for a damaged binlog. Raises OptionError without a slave, for a bad rule,
-    or for real replicas of MySQL if the binlogs have no GTIDs.
+    Raises BinlogError with file and position for a damaged binlog. With ``options.on_corrupt="skip"``, the damaged part
+    of a file is skipped instead, and the results list it. Raises OptionError without a slave, for a bad rule, or for
+    real replicas of MySQL if the binlogs have no GTIDs.
     """
     return measure_and_evaluate(source, slaves, run, options)[0]
 
@@ -437,8 +439,10 @@ def measure_and_evaluate(
     were computed.
 
     A caller can pass these measurements to a later call as ``kept``. Only new and changed files are then read. None:
-    all files are read. ``run`` executes the tasks, in threads or on Spark. Raises BinlogError for a damaged binlog, and
-    OptionError.
+    all files are read. ``run`` executes the tasks, in threads or on Spark.
+
+    Raises BinlogError for a damaged binlog, unless ``options.on_corrupt`` is ``skip``. Raises OptionError without a
+    slave, for a bad rule, or for real replicas of MySQL if the binlogs have no GTIDs.
     """
     options = options or BandwidthOptions()
     if not slaves:
@@ -453,7 +457,8 @@ def evaluate_slaves(
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
     The measurements must be valid for the slaves' filters, as those of :func:`measure_set` for the same slaves are.
-    Raises OptionError if the options ask for real replicas and the binlogs lack the GTIDs that these need.
+    Otherwise raises ValueError. Raises OptionError for a bad rule, or if the options ask for real replicas and the
+    binlogs lack the GTIDs that these need.
     """
     options = options or BandwidthOptions()
     indexed, subjects = measured.indexed, measured.tallied.subjects

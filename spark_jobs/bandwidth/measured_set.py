@@ -69,8 +69,8 @@ class FileVersion:
 
 
 def version_of(path: str) -> FileVersion | None:
-    """Return the version of the file ``path`` (a path or URI), by which a later run recognizes an unchanged file. It is
-    None for a file that cannot be opened.
+    """Return the version of the file ``path`` (a path or URI), by which a later run recognizes an unchanged file.
+    Return None for a file that cannot be opened or read.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
@@ -142,8 +142,8 @@ class Measured:
     samples: Samples = field(default_factory=Samples)
 
     def ratio(self, schema: str = WHOLE) -> float:
-        """Return the compressed size divided by the original size, as measured in samples of a schema's events.
-        ``schema`` is the schema's name, encoded as a file name.
+        """Return the compressed size divided by the original size, at most 1.0, as measured in samples of a schema's
+        events. ``schema`` is the schema's name, encoded as a file name.
 
         If the schema has no samples, return the ratio of the whole binlog stream. Without any sample return 1.0.
         """
@@ -153,10 +153,10 @@ class Measured:
 
     @property
     def transaction_factor(self) -> float:
-        """The factor by which compressed transactions grow if each is compressed separately, and not together in chunks
-        of 256 KiB. It is measured in samples.
+        """The factor by which compressed data grow if each transaction is compressed separately, and not together in
+        chunks of 256 KiB. The factor is measured in samples, and is at least 1. Without samples it is 1.
 
-        The value is at least 1, or 1 without samples. Real replicas receive separately compressed transactions.
+        Real replicas receive separately compressed transactions.
         """
         raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
@@ -176,7 +176,7 @@ def merged(parts: Sequence[Measured]) -> Measured:
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
     """A picklable task that counts the traffic of some ranges (parts of binlog files), from which the traffic with each
-    filter can be computed. Calling it with ranges returns the measurements of each file.
+    filter can be computed. Calling an object with ranges returns the measurements of each file.
     """
 
     options: BandwidthOptions
@@ -184,13 +184,17 @@ class MeasureRanges(ReadRanges):
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
-    """The total bytes of the ranges of all tasks. A task may return a part of ``options.most_units`` rows of counts
-    that is proportional to the bytes of its own ranges.
+    """The total bytes of the ranges of all tasks. From this number a task computes its limit of rows of counts. The
+    limit is the fraction of ``options.most_units`` that its own ranges have of these bytes.
     """
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
         """Read the ranges (parts of binlog files), and return the measurements of each file, by the file's index in the
-        binlog set. Raises BinlogError with file and position.
+        binlog set.
+
+        If the counts have more rows than this task's limit (see ``nbytes``), counts that all ``filters`` treat alike
+        are merged. They are then valid for these filters only. Raises BinlogError with file and position for a damaged
+        file.
         """
         subjects, sources, verdicts, tally, owners = state_of_thread(self.job, self._state)
         tally.take()
@@ -299,8 +303,8 @@ buckets of a minute would hide peaks.
 
 @dataclass(frozen=True)
 class MeasuredFile:
-    """The measurements of one binlog file: its version (size, time and digest), the facts that the index pass found,
-    and the counted traffic.
+    """The measurements of one binlog file: its version (size, time and digest), the data that the index pass found, and
+    the counted traffic.
 
     The index pass is the fast scan that divides a file into ranges, the parts that tasks read.
     """
@@ -341,8 +345,8 @@ class MeasuredSet:
 
     @property
     def indexed(self) -> IndexedSet:
-        """The facts about all files that an earlier scan found, such as damage and times. The ranges (parts for one
-        task each) into which that scan divided the files are left out.
+        """The data about all files that an earlier index pass found, such as damage and times. It lacks the ranges
+        (parts for one task each) into which that pass divided the files.
         """
         return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
 
@@ -393,7 +397,8 @@ def measure_set(
         kept: the measurements of an earlier run, so that only new and changed files are read. It is ignored if it was
             made with other options or for other filters, or if XA transactions may span files.
 
-    Raises BinlogError with file and position for a damaged binlog.
+    Raises BinlogError with file and position for a damaged binlog, unless ``options.on_corrupt`` is ``skip``. Raises
+    OptionError for a bad rule of a slave.
     """
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
     paths = BinlogSet.open(source).addresses

@@ -151,8 +151,8 @@ def results_for(
         progress: receives a line about reused measurements.
         overwrite: whether ``directory`` may contain results of other binlogs, and other files beside them.
 
-    Raises OutputError if ``directory`` contains anything else, BinlogError for a damaged binlog, and OptionError for a
-    bad option.
+    Raises OutputError if ``directory`` has files that the job may not replace. Raises BinlogError for a damaged binlog,
+    unless ``options.on_corrupt`` is ``skip``. Raises OptionError for a bad rule or option.
     """
     kept = read_measurements(directory / MEASUREMENTS)
     if kept is not None and not kept.is_of([version_of(path) for path in BinlogSet.open(source).addresses]):
@@ -177,11 +177,11 @@ def results_for(
 
 
 def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
-    """Write the JSON file, the Parquet tables and the HTML report of a bandwidth job. They replace everything in
-    ``directory``.
+    """Write the JSON file, the Parquet tables and the HTML report of a bandwidth job into ``directory``. The new files
+    replace everything that the directory has.
 
-    ``measured`` are measurements to write beside them, for later jobs (None: none). Raises OutputError if a file cannot
-    be written; ``directory`` is then unchanged.
+    ``measured`` are measurements to write into the directory, too, for later jobs (None: none). Raises OutputError if a
+    file cannot be written; ``directory`` is then unchanged.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
