@@ -48,11 +48,11 @@ TASKS = Amount()
 
 
 class Runner(Protocol):
-    """The type of a function that runs a job in threads or on Spark. It calls ``function`` with each of ``tasks``, and
-    returns the results in the order of ``tasks``.
+    """The type of a function that runs a job in threads or on Spark. Such a function calls ``function`` with each of
+    ``tasks``, and returns the results in the order of ``tasks``.
 
     ``label`` describes the work to the user, and ``amount`` gives the job's size. If several tasks raise a
-    DumpfilterError, the error of the first of these tasks is raised.
+    DumpfilterError, the error of the first of these tasks is raised. An OSError of a task is raised as a BinlogError.
     """
 
     def __call__(

@@ -4,9 +4,9 @@ A range is a sequence of complete transactions in one file, which one task reads
 transactions that end in the range but were prepared in an earlier one. A task therefore needs no other range, and tasks
 can run in any order on any machine.
 
-The index pass is a fast scan of binlog files that divides them into ranges. It reads event headers and table names, and
-parses no statements. It verifies checksums only if damaged files are to be skipped. Each file can be indexed by a
-separate task.
+The index pass is a fast scan of binlog files that divides them into ranges. The pass reads event headers and table
+names, and parses no statements. Checksums are verified only if damaged files are to be skipped. Each file can be
+indexed by a separate task.
 
 A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables of
 its prepared transaction, which may be in an earlier range.
@@ -106,9 +106,10 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
     """Join consecutive ranges (parts of binlog files) into groups, one for each task, and return the groups in order.
     Short files have short ranges, and many small tasks cost too much.
 
-    A group ends with the range by which it has ``range_size`` bytes. It is larger if there would otherwise be more than
-    :data:`MOST_GROUPS` groups. ``cores`` is the number of tasks that run in parallel. If ``cores`` is given, groups
-    begin large (up to 8 times ``range_size``) and become smaller, so that no core waits long for the last task.
+    A group ends with the range by which the group has ``range_size`` bytes. Groups are larger if there would otherwise
+    be more than :data:`MOST_GROUPS` of them. ``cores`` is the number of tasks that run in parallel. If ``cores`` is
+    given, groups begin large (up to 8 times ``range_size``) and become smaller, so that no core waits long for the last
+    task.
     """
     left = sum(one.end - one.start for one in ranges)
     least = max(range_size, -(-left // MOST_GROUPS))
@@ -262,8 +263,8 @@ class Damage:
 
     @property
     def told(self) -> str:
-        """The text of a warning about the damage, without the file's name. It tells the skipped part of the file, and
-        the reason.
+        """The text of a warning about the damage, without the file's name. The text tells the skipped part of the file,
+        and the reason.
         """
         if self.position is None:
             part = "all of it"
@@ -588,8 +589,8 @@ class IndexedSet:
         """Return a list with one warning if XA transactions end in the set but were prepared before it. Otherwise the
         list is empty.
 
-        ``where`` tells what the job does with their ends. It completes the sentence "the XA COMMIT or XA ROLLBACK is
-        …", for example by "in every binlog".
+        ``where`` tells what the job does with the ends of these transactions. This text completes the sentence "the XA
+        COMMIT or XA ROLLBACK is …", for example by "in every binlog".
         """
         if not self.unknown_xa:
             return []

@@ -107,8 +107,8 @@ def under_spark_submit() -> bool:
 
 
 def master_with_retries(master: str) -> str:
-    """Return the Spark master URL ``master``, completed by the number of attempts per task if it is ``local`` or
-    ``local[N]``. Other URLs are returned unchanged.
+    """Return the Spark master URL ``master``, completed by the number of attempts per task if ``master`` is ``local``,
+    ``local[N]`` or ``local[*]``. Other URLs are returned unchanged.
 
     Without this number, a local Spark never retries a failed task.
 
@@ -338,8 +338,8 @@ def _end_jvm() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the line of Spark's output that tells the user why Spark did not start. It is the first line that names an
-    error, else the first line, else an empty text.
+    """Return the line of Spark's output that tells the user why Spark did not start. The result is the first line that
+    names an error, else the first line, else an empty text.
     """
     lines = _lines(text)
     told = [line for line in lines if "Exception" in line or "Error" in line]
@@ -400,8 +400,8 @@ _POLL = 0.1
 """The interval between attempts to cancel a Spark job after Ctrl-C, seconds."""
 
 _WAVE = 64
-"""The number of Spark tasks per core that the driver submits at once. It checks for failed tasks before it submits
-more, so that a long job ends soon after an error.
+"""The number of Spark tasks per core that the driver submits at once. Before the driver submits more, it checks for
+failed tasks, so that a long job ends soon after an error.
 """
 
 
@@ -413,7 +413,7 @@ class SparkRunner:
     """The engine that runs a job's tasks on Spark. Calling an object with a function and tasks returns the results in
     order.
 
-    ``get_context`` is a function that starts Spark. It is called once, before the first task. ``console`` shows the
+    ``get_context`` is a function that starts Spark, and is called once, before the first task. ``console`` shows the
     progress (None: no progress). A call raises the DumpfilterError of the first task that raised one, and SparkFailed
     if Spark gives up the job.
     """

@@ -85,8 +85,8 @@ of a file would cost a request.
 """
 
 _BETWEEN = np.empty(8 << 10, np.uint8)
-"""The memory into which all readers put the bytes between the byte ranges that they want. Nobody uses these bytes. Its
-size is the number of bytes that are read from the page cache in the time of one system call.
+"""The memory into which all readers put the bytes between the byte ranges that they want. Nobody uses these bytes. The
+memory has as many bytes as are read from the page cache in the time of one system call.
 """
 
 _MOST_PARTS = 1024
@@ -374,9 +374,9 @@ class BinlogFile:
         """Read byte ranges of the file into ``buffer`` (uint8), and return whether all of them were read. The columns
         of ``ranges`` are the offset in the file, the size, and the offset in ``buffer``.
 
-        With ``cached`` the method does not wait for the disk. It also returns False when not all ranges are in the page
-        cache, or when the file system cannot tell. After False, the buffer's content is undefined. The published end of
-        a growing log is not checked.
+        With ``cached`` the method does not wait for the disk. The result is then also False when not all ranges are in
+        the page cache, or when the file system cannot tell. After False, the buffer's content is undefined. The
+        published end of a growing log is not checked.
         """
         flags = os.RWF_NOWAIT if cached else 0
         parts = np.empty((min(2 * len(ranges), _MOST_PARTS), 2), np.int64)
@@ -792,8 +792,8 @@ class BinlogSet:
 
     @property
     def written_by(self) -> NameRules:
-        """The rules by which the server that wrote the newest file compares database and table names. They are from the
-        file's format description event. Raises BinlogError if the newest file cannot be read.
+        """The rules by which the server that wrote the newest file compares database and table names. The rules are
+        recorded in the file's format description event. Raises BinlogError if the newest file cannot be read.
         """
         with self.file(self.names[-1]) as newest:
             return newest.format_description.names

@@ -111,8 +111,8 @@ _CURE = "copy the index again from the server, or correct the line"
 
 
 def write_index(index: Path, names: Sequence[str]) -> None:
-    """Replace the index file of a binlog set by a file with the given names, in the servers' format. Raises
-    OutputError.
+    """Replace the index file of a binlog set by a file with the given names, in the servers' format. The replacement is
+    atomic, also in a crash. Raises OutputError.
     """
     text = "".join(f"./{name}\n" for name in names)
     files.replace(index, text.encode("utf-8", "surrogateescape"))
@@ -147,7 +147,7 @@ class GrowingFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open an existing file to append at its end. Raises OSError."""
+        """Open an existing file to append at its end. Raises OSError, which the caller converts."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
 
@@ -166,7 +166,7 @@ class GrowingFile:
 
     def cut(self, end: int) -> None:
         """Truncate the file to the size ``end``, bytes, to remove invalid or incomplete events after this offset.
-        Nothing changes if the file is not larger. Raises OutputError.
+        ``end`` must not be larger than the file. Raises OutputError.
         """
         if self.end > end:
             files.truncate(self.path, self._fd, end)

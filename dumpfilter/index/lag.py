@@ -45,9 +45,7 @@ class BinlogEnd:
 
     def lag_bytes(self, place: Place) -> int | None:
         """Return the number of bytes that a reader at the position ``place`` (file name and byte offset) still has to
-        read.
-
-        They are the bytes from this position to the end of the binlog set. None if the set no longer has the file.
+        read, up to the end of the binlog set. None if the set no longer has the file.
         """
         file, position = place
         if file not in self._sizes:
@@ -56,10 +54,10 @@ class BinlogEnd:
 
     def lag_seconds(self, place: Place) -> float | None:
         """Return the age, in seconds since its timestamp, of the first event that a reader at the position ``place``
-        has not read.
+        has not read. Events without a timestamp are skipped.
 
-        ``place`` is a file name and a byte offset. The result is 0 if there is no such event. It is None if the set no
-        longer has the file, or if the file cannot be read.
+        ``place`` is a file name and a byte offset. The result is 0 if there is no such event, and None if the set no
+        longer has the file or the file cannot be read.
         """
         if place not in self._seconds:
             self._seconds[place] = self._lag_seconds(*place)

@@ -1,13 +1,14 @@
 """The scan of a binlog file into segments.
 
-:class:`FileScanner` takes the bytes of one file, from the format description event on. It returns :class:`Segment`
-objects: numpy arrays with an entry for each event and for each transaction. The memory depends on the size of a
-segment, or of the largest single event, and not on the size of the file. A master's slaves all share one scan.
+:class:`FileScanner` takes the bytes of one file, from the format description event on. The scanner returns
+:class:`Segment` objects: numpy arrays with an entry for each event and for each transaction. The memory depends on the
+size of a segment, or of the largest single event, and not on the size of the file. A master's slaves all share one
+scan.
 
 The compiled scan leaves statements, XA transactions and compressed transactions to Python code, and marks such events
 as :data:`~dumpfilter.binlog.roles.PENDING`. :class:`FileScanner` gives each of them a role (how the event travels in a
-filtered stream) and a subject (the table or statement that a filter decides about). It works in the order of the
-stream, since the end of an XA transaction depends on the prepared transactions before it.
+filtered stream) and a subject (the table or statement that a filter decides about). Such events are processed in the
+order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
 SEGMENT_SIZE = 4 << 20
 """The size of the part of a binlog file that is read and scanned at once, bytes.
 
-A part of this size stays in the CPU's cache while it is read, scanned and sent. It is also large enough that the
+A part of this size stays in the CPU's cache while it is read, scanned and sent. The size is also large enough that the
 Python calls between two scans cost little (measured in bench/scan.py).
 """
 
@@ -136,8 +137,8 @@ def _running(
 
 
 def _no_table_ids(room: int) -> K.TableIds:
-    """Return an empty hash table with ``room`` slots, a power of two. It maps the table ids in rows events to the
-    numbers of tables in the binlog set's register.
+    """Return an empty hash table with ``room`` slots, a power of two. The hash table maps the table ids in rows events
+    to the numbers of tables in the binlog set's register.
     """
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
 
@@ -573,7 +574,8 @@ class FileScanner:
         """Scan the uncompressed events of a compressed transaction. Return them as a segment, or None if they are not
         exactly one transaction.
 
-        ``prepared`` are the XA transactions that are prepared before this transaction. Raises BinlogError.
+        ``prepared`` are the XA transactions that are prepared before this transaction. Raises BinlogError for a
+        malformed event.
         """
         inside, self._inside = self._inside, None
         if inside is None:

@@ -1,10 +1,10 @@
 """A segment: consecutive events of one binlog file, scanned into numpy arrays, with the XA transactions that are
 prepared at its end.
 
-A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later,
-with a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared
-transaction. The index therefore remembers the subjects (tables and statements) of each prepared transaction until the
-end.
+A prepared transaction is a transaction that ends in an XA_prepare event. The XA COMMIT or XA ROLLBACK of a prepared
+transaction comes later, with another GTID, and names only the xid. A slave needs this end exactly when the slave
+received the prepared transaction. The index therefore remembers the subjects (tables and statements) of each prepared
+transaction until the end.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ its XA COMMIT or XA ROLLBACK, too.
 Prepared = Mapping[Xid, int]
 """The XA transactions that are prepared at one position of the stream, by xid in canonical form (:func:`canonical`).
 
-The value is the number of the set of tables and statements that the transaction changes (:meth:`Subjects.any_of`). It
-is :data:`ALWAYS` when the master sends some of the transaction's events to every slave.
+The value is the number of the set of tables and statements that the transaction changes (:meth:`Subjects.any_of`). The
+value is :data:`ALWAYS` when the master sends some of the transaction's events to every slave.
 """
 
 NONE_PREPARED: Prepared = MappingProxyType({})
@@ -68,9 +68,8 @@ def canonical(xid: Xid) -> Xid:
 
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""The memory that a segment takes besides its arrays, bytes.
-
-It counts because each compressed transaction is a small segment, and a binlog may have very many.
+"""The memory that a segment takes besides its arrays, bytes. This memory is counted because each compressed transaction
+is a small segment, and a binlog may have very many.
 """
 
 
@@ -235,7 +234,7 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """The memory that the segment (the scanned events) takes, bytes. It includes the events inside compressed
+        """The memory that the segment (the scanned events) takes, bytes, including the events inside compressed
         transactions.
         """
         arrays = sum(column.nbytes for column in vars(self).values() if isinstance(column, np.ndarray))
@@ -305,8 +304,8 @@ class Segment:
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """The byte offsets in the file, within this segment (part of the file), at which no transaction is open. They
-        are ascending. A reader can begin or stop there.
+        """The byte offsets in the file, within this segment (part of the file), at which no transaction is open, in
+        ascending order. A reader can begin or stop at each of these offsets.
         """
         begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
         return begins if self.open else np.append(begins, self.end)

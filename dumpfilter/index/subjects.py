@@ -242,10 +242,10 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
     """Return two values: the statement of a Query or Execute_load_query event, and None or a role
     (:mod:`dumpfilter.binlog.roles`).
 
-    A role says how an event travels in a filtered stream, for example with any other event of its transaction. It is
-    returned for a Query_compressed event with a text such as XA END, which the compiled scan could not read. ``event``
-    is the event with its header, and ``fd`` the format description event in force. Raises BinlogCorrupt (without file
-    and position) when the event is malformed.
+    A role says how an event travels in a filtered stream, for example with any other event of its transaction. A role
+    is returned only for a Query_compressed event with a text such as XA END, which the compiled scan could not read.
+    ``event`` is the event with its header, and ``fd`` the format description event in force. Raises BinlogCorrupt
+    (without file and position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 LONGEST_PAUSE = 86_400
-"""The longest pause between two events that still counts as part of a time span, seconds. It is a day, so that quiet
-nights count as active.
+"""The longest pause between two events that still counts as part of a time span, seconds. The value is a day, so that
+quiet nights count as active.
 
 A single statement with a wrong clock adds no active time.
 """

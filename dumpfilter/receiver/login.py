@@ -137,7 +137,7 @@ def _public_key(url: SourceUrl, path: Path | None) -> bytes:
 
 
 _REGISTER_REPLICA = 0x15
-"""The number of the command COM_REGISTER_SLAVE. It makes the receiver visible in SHOW REPLICAS."""
+"""The number of the command COM_REGISTER_SLAVE, which makes the receiver visible in SHOW REPLICAS."""
 
 _NON_BLOCKING = 1
 """The flag of COM_BINLOG_DUMP with which the dump ends at the end of the newest file."""

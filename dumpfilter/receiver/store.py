@@ -72,8 +72,8 @@ class Sync(enum.StrEnum):
 
 
 class StoredSource(State):
-    """The content of the file in a store (directory of received binlogs) that names the store's source server. It also
-    holds the UUID and server id with which the receiver registers at the source as a replica.
+    """The content of the file in a store (directory of received binlogs) that names the store's source server. The file
+    also has the UUID and server id with which the receiver registers at the source as a replica.
     """
 
     family: Family

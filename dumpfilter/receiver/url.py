@@ -18,7 +18,8 @@ from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.listening import host_and_port
 
 SCHEMES = ("mysql", "mariadb")
-"""The schemes of addresses. They mean the same, because the server itself says whether it is MySQL or MariaDB."""
+"""The schemes of addresses. All schemes mean the same, because the server itself says whether it is MySQL or MariaDB.
+"""
 
 DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0

@@ -209,9 +209,9 @@ class Evaluate:
         """Return two values: the figures of one slave's traffic, and the bytes that the slave receives in each time
         bucket of ``buckets``.
 
-        ``asked`` has the slave's definition and the indexes of the filters to evaluate. They are the slave's filter,
-        and this filter without each of its rules. ``warnings`` are texts about the slave's filter, which become part of
-        the figures.
+        ``asked`` has the slave's definition and the indexes of the filters to evaluate: the slave's filter, and this
+        filter without each of its rules. ``warnings`` are texts about the slave's filter, which become part of the
+        figures.
         """
         tallied, definition = self.tallied, asked.definition
         origin, verdicts = definition.origin, self._verdicts[asked.number]

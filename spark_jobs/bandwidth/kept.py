@@ -1,8 +1,8 @@
 """The file that keeps the measurements of a binlog set for later runs.
 
-It is a Parquet table with one row per unit. A unit has the bytes and events under one condition (such as "this table
-is sent"), from one origin (server and domain), in one time bucket. The table's metadata has all other data as JSON, and
-a digest of both. The file contains only numbers and texts, so reading a stranger's file runs no code.
+The file is a Parquet table with one row per unit. A unit has the bytes and events under one condition (such as "this
+table is sent"), from one origin (server and domain), in one time bucket. The table's metadata has all other data as
+JSON, and a digest of both. The file contains only numbers and texts, so reading a stranger's file runs no code.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MEASUREMENTS = "measurements.parquet"
 """The name of the file with the measurements in the output directory."""
 
 FORMAT = 7
-"""The format version of the measurements' file. It grows when a release changes what is measured, or the file's
+"""The format version of the measurements' file. The number grows when a release changes what is measured, or the file's
 layout.
 """
 

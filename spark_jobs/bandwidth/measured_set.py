@@ -106,9 +106,9 @@ def ask(
     """Return two values: the slaves with the indexes of their filters, and all distinct filters to measure, by their
     digests in the order of these indexes.
 
-    The filters are those of the slaves and, for each rule of a slave, the slave's filter without this rule. The latter
-    show how many bytes the rule saves. A later run recognizes a filter by its digest, a hash of the filter's rules and
-    of ``names``. ``names`` has the server's settings for comparing schema and table names.
+    The filters are those of the slaves and, for each rule of a slave, the slave's filter without this rule. The filters
+    without a rule show how many bytes the rule saves. A later run recognizes a filter by its digest, a hash of the
+    filter's rules and of ``names``. ``names`` has the server's settings for comparing schema and table names.
     """
     filters: dict[str, ReplicationFilter] = {}
     numbers: dict[str, int] = {}
@@ -345,8 +345,8 @@ class MeasuredSet:
 
     @property
     def indexed(self) -> IndexedSet:
-        """The data about all files that an earlier index pass found, such as damage and times. It lacks the ranges
-        (parts for one task each) into which that pass divided the files.
+        """The data about all files that an earlier index pass found, such as damage and times. The ranges (parts for
+        one task each) into which that pass divided the files are left out.
         """
         return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
 
@@ -471,8 +471,8 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[in
 
 
 def default_bucket_seconds(indexed: IndexedSet) -> int:
-    """Return the length of time buckets, seconds, if the user gives none. It is the shortest length in :data:`PERIODS`
-    that does not give too many buckets for the set's time span.
+    """Return the length of time buckets, seconds, if the user gives none: the shortest length in :data:`PERIODS` that
+    does not give too many buckets for the set's time span.
     """
     seconds = active_seconds(indexed.times)
     for length in PERIODS:

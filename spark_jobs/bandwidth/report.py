@@ -59,7 +59,7 @@ class Group:
 
     @property
     def figures(self) -> SlaveFigures:
-        """The results of the group's first slave. Those of the other slaves differ only in name and server id."""
+        """The results of the group's first slave. The results of the other slaves differ only in name and server id."""
         return self.members[0]
 
     @property
@@ -515,8 +515,8 @@ def _gigabytes(number: float) -> str:
 def _other_ways(results: Results) -> list[Json]:
     """Return further rows of the page's comparison of ways to send the binlog. A row is the JSON of :func:`_way`.
 
-    The first is a filter on the master for the other kind of readers: real replicas, or slaves of dumpfilter. The
-    others have no filter on the master: filters on the slaves, and a split by schema.
+    The first is a filter on the master for the other kind of readers: real replicas, or slaves of dumpfilter. The other
+    rows have no filter on the master: filters on the slaves, and a split by schema.
     """
     totals, slaves = results.totals, counted(results.slaves)
     whole = totals.of_slaves.no_filter
@@ -554,8 +554,7 @@ def _peaks(results: Results) -> tuple[float, float] | None:
 
 def _tables(results: Results) -> list[Json]:
     """Return a row of the page's list of tables for each table in the binlogs, as JSON. A row has the table's figures,
-    and the number of slaves that receive any event of the table. It also has the sum of the bytes of these events over
-    all slaves.
+    the number of slaves that receive any event of the table, and the sum of the bytes of these events over all slaves.
     """
     sent: dict[str, list[int]] = {}
     for slave in results.slaves:

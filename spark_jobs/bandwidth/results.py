@@ -358,8 +358,8 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
 
 
 def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
-    """Return the slaves that sums over all slaves include. They are all except those whose filter drops every row and
-    statement on tables.
+    """Return the slaves that sums over all slaves include: all except those whose filter drops every row and statement
+    on tables.
 
     A misspelled rule that drops everything would otherwise be the largest saving.
     """

@@ -62,8 +62,9 @@ class Samples:
     def take_of_block(self, block: Block, streams: Mapping[str, Ints], turn: int) -> None:
         """Compress samples of the events in ``block``, and add their sizes to the totals.
 
-        One sample is of the whole stream. It is compressed together, and each of its transactions also alone. The other
-        samples are of schemas, of which about :data:`MOST` bytes are compressed.
+        One sample is of the whole stream: the first bytes of the block, up to :data:`CHUNK`. This sample is compressed
+        together, and each of its transactions also alone. The other samples are of schemas, of which about :data:`MOST`
+        bytes in all are compressed.
 
         Parameters:
             block: consecutive events of a file, with their bytes.

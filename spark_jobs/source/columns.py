@@ -272,9 +272,9 @@ class EventColumns:
 
     @property
     def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
-        """Four arrays about the events of the rows that :meth:`take` made last. The first has the bytes of all these
-        events (uint8). The others have for each event the offset in these bytes at which it begins, its size without
-        checksum, and its type.
+        """Four arrays about the events of the rows that :meth:`take` made last. The first array has the bytes of all
+        these events (uint8). The other arrays have for each event the offset in these bytes at which the event begins,
+        its size without checksum, and its type.
         """
         return self._data, self._start, self._end - self._start, self.type
 

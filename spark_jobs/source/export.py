@@ -47,7 +47,7 @@ holds a row group in memory.
 """
 
 _BATCH = 1 << 14
-"""The number of values that Arrow encodes at a time. Its own 1024 take more time."""
+"""The number of values that Arrow encodes at a time. Arrow's default of 1024 takes more time."""
 
 _DICTIONARY = 1 << 16
 """The size at which a column's dictionary in a row group ends, bytes. Later values of the column stand as they are,

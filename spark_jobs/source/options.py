@@ -50,8 +50,8 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 
 
 def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
-    """Return the slaves for which the query has a column ``sent_NAME``. They come from the options ``slaves`` (paths of
-    slaves files) and ``slave.NAME`` (rules).
+    """Return the slaves for which the query has a column ``sent_NAME``. The slaves are defined by the options
+    ``slaves`` (paths of slaves files) and ``slave.NAME`` (rules).
 
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.

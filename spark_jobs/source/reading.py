@@ -198,8 +198,8 @@ def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
 
 
 FILTER = "the filter"
-"""The internal name of the column with the verdicts of the option ``filter``. It differs from all columns of the
-data source.
+"""The internal name of the column with the verdicts of the option ``filter``. No column of the data source has this
+name.
 """
 
 
@@ -335,8 +335,8 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise the
     whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
 
-    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames`` is
-    superfluous or has a wrong number of names.
+    Raises BinlogError for a missing or damaged file. Raises OptionError if the set has no rows of the table, or if the
+    option ``columnNames`` is superfluous or has a wrong number of names.
     """
     if options.table is None or options.row_types is not None:
         return options

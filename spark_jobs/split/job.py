@@ -1,25 +1,24 @@
 """The split of one binlog set into several binlog sets (MySQL's worklog 2387, "Binlog extensions").
 
-Each schema gets a binlog set of its events. Alternatively, a specification names the sets, with a filter for each
-that chooses its events. An output is one of the sets that the split writes.
+Each schema gets a binlog set of its events. Alternatively, a specification names the sets, with a filter for each that
+chooses its events. An output is one of the sets that the split writes.
 
 1. The driver indexes the files and divides them into ranges of complete transactions
-(:mod:`~dumpfilter.spark_jobs.ranges`).
-2. A task for each range plans which output receives which events
-(:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`).
-3. The driver chooses file and offset of each planned event (:class:`Placing`).
-4. Tasks copy the events to these files and offsets (:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`).
-5. The driver completes the files, writes the manifest, and publishes the directory.
+(:mod:`~dumpfilter.spark_jobs.ranges`). 2. A task for each range plans which output receives which events
+(:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`). 3. The driver chooses file and offset of each planned event
+(:class:`Placing`). 4. Tasks copy the events to these files and offsets
+(:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`). 5. The driver completes the files, writes the manifest, and
+publishes the directory.
 
-The driver reads the plans of all ranges (parts of the source's files) in binlog order. It then knows how many bytes
-each output has before each range. Tasks can therefore write all ranges in parallel. As on a server, an output's file
-ends when it reaches ``max_binlog_size``.
+The driver reads the plans of all ranges (parts of the source's files) in binlog order. From the plans, the driver knows
+how many bytes each output has before each range. Tasks can therefore write all ranges in parallel. As on a server, an
+output's file ends when it reaches ``max_binlog_size``.
 
 The output directory is published completely or not at all. A job writes into a working directory beside the output
 directory. A file in it has the digest of the job's inputs, and the id of the machine's current boot. A failed job
-removes its working directory. A killed job leaves it, and the next run of the same job continues there. After a
-reboot the job starts again, because a crash may have lost data that was not synced. When all files are written and
-synced, a rename turns the working directory's subdirectory ``out`` into the output directory.
+removes its working directory. A killed job leaves it, and the next run of the same job continues there. After a reboot
+the job starts again, because a crash may have lost data that was not synced. When all files are written and synced, a
+rename turns the working directory's subdirectory ``out`` into the output directory.
 """
 
 from __future__ import annotations
@@ -487,7 +486,7 @@ class _Gtids:
         return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
 
     def event(self, fd: FormatDescription) -> bytes:
-        """Return the Previous_gtids or Gtid_list event for a new file. It has a checksum if ``fd`` requires one.
+        """Return the Previous_gtids or Gtid_list event for a new file, with a checksum if ``fd`` requires one.
 
         The result is empty if the source's files have no such event.
         """

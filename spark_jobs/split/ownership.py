@@ -1,21 +1,20 @@
 """Owners: for each table, statement and event of a binlog set, the outputs of a split that receive it.
 
-An output is a binlog set that the split writes. A subject is a table or statement about which a filter decides, with
-a number in its binlog set.
+An output is a binlog set that the split writes. A subject is a table or statement about which a filter decides, with a
+number in its binlog set.
 
 The module also has the specification of a split: one binlog per schema, or the binlogs that a specification file
-defines. Each binlog of a specification has a replication filter, and receives the events that a slave with this
-filter would receive. The idea comes from MySQL's worklog 2387, "Binlog extensions". A schema's name is encoded as a
-file name as servers do (``tablename_to_filename``).
+defines. Each binlog of a specification has a replication filter, and receives the events that a slave with this filter
+would receive. The idea comes from MySQL's worklog 2387, "Binlog extensions". A schema's name is encoded as a file name
+as servers do (``tablename_to_filename``).
 
 A task reads a range (a sequence of complete transactions in one file) in blocks of about 16 MiB. The part of a block
-that one output receives is a share. An event's owner number stands for the combination of outputs that receive it.
-The dump thread's own code (:mod:`dumpfilter.dump.decision`) decides: each output acts as a filter, and each owner
-number as a subject. The filter sends the subject if the output belongs to the combination. Up to 64 outputs are
-decided at once.
+that one output receives is a share. An event's owner number stands for the combination of outputs that receive it. The
+dump thread's own code (:mod:`dumpfilter.dump.decision`) decides: each output acts as a filter, and each owner number as
+a subject. The filter sends the subject if the output belongs to the combination. Up to 64 outputs are decided at once.
 
-A transaction may continue in the next block. The events on which later decisions depend are kept as a carry, for
-each output that already owns an event of the transaction. One more carry is kept for all outputs that own none so
+A transaction may continue in the next block. The events on which later decisions depend are kept as a carry, for each
+output that already owns an event of the transaction. One more carry is kept for all outputs that own no event of it so
 far, because such an output may own a later event.
 """
 
@@ -50,8 +49,8 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 REST = "@rest"
-"""The name of the output (binlog set that a split writes) for events without a schema. It cannot be an encoded schema
-name, in which four hexadecimal digits follow every single ``@``.
+"""The name of the output (binlog set that a split writes) for events without a schema. No encoded schema name is equal
+to this name, because there four hexadecimal digits follow every single ``@``.
 """
 
 MAX_LENGTH = 200
@@ -103,7 +102,8 @@ class Owners:
     """A register of the outputs that receive the events of each table and statement. An output is a binlog set that a
     split writes.
 
-    An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
+    An owner number stands for the combination of outputs that receive an event. This number is an index into
+    ``combinations``.
 
     Parameters:
         subjects: the register that numbers tables and statements.
@@ -340,8 +340,8 @@ class Share(NamedTuple):
     plan: ChunkPlan
     """The pieces of the source file that the output receives, and the new bytes of cut compressed transactions.
 
-    The first pieces may precede the block. They are the head or table maps of a transaction that began in an earlier
-    block. The output owns rows of this transaction only in this block.
+    The first pieces may precede the block, if the output owns rows of a transaction in this block, but none in the
+    earlier block in which the transaction began. These pieces are then the head or table maps of the transaction.
     """
 
     @property
@@ -374,8 +374,8 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block (part of the source that a task reads at a time). Their columns have owner numbers in place
-    of the numbers of tables and statements.
+    """The events of a block (part of the source that a task reads at a time). The columns of the events have owner
+    numbers in place of the numbers of tables and statements.
 
     An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
     """
@@ -504,8 +504,8 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner number of a compressed transaction. It stands for the combination of outputs (binlog sets of
-        the split) that receive any event inside.
+        """Return the owner number of a compressed transaction. This number stands for the combination of outputs
+        (binlog sets of the split) that receive any event inside.
 
         ``event`` is the index of the transaction's event in ``segment`` (consecutive events of a file), and ``inner``
         has the events inside. If an output receives only some of them, the bytes of a new compressed transaction with
@@ -531,8 +531,8 @@ def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
     """Tell whether any output (binlog set of the split) owns an event of the block's first transaction, which began in
     an earlier part of the file. If none does, the default outputs receive the transaction.
 
-    ``begun`` has, by output, the state of the decision about this transaction after the earlier blocks. It lacks
-    outputs that owned no event there.
+    ``begun`` has, by output, the state of the decision about this transaction after the earlier blocks. Outputs that
+    owned no event there are missing.
     """
     if any(carry.is_kept for carry in begun.values()):
         return True

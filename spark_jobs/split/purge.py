@@ -1,8 +1,8 @@
 """The purge of the oldest files of one binlog that a split wrote. The split's other binlogs are unchanged.
 
-The purge records the files as purged in the manifest, removes their names from the index file, and then deletes
-them. A crash at any time leaves a valid binlog set. It may leave files that the index file no longer lists, which
-the next purge deletes.
+The purge records the files as purged in the manifest (the list of the split's files), removes their names from the
+index file, and then deletes them. A crash at any time leaves a valid binlog set. Files that the index file no longer
+lists may also be left. The next purge deletes these files.
 """
 
 from __future__ import annotations

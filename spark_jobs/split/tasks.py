@@ -155,8 +155,8 @@ class RangePlan(NamedTuple):
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
         """Return the plan of a range from the file that the planning task saved.
 
-        ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. They are most of the file,
-        and the driver does not need them.
+        ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. The pieces are most of the
+        file, and the driver does not need them.
         """
         with path.open("rb") as file:
             (n_blocks, n_transactions, n_pieces), words = _HEAD.validate_json(file.readline())
@@ -334,8 +334,8 @@ class PlanRange(ReadRanges):
     specification: Specification
     staging: Staging
     names: NameRules
-    """The settings by which filters compare names of schemas and tables. They are those of the newest file's server,
-    because a filter must treat all files of the set alike.
+    """The settings by which filters compare names of schemas and tables. The settings are those of the newest file's
+    server, because a filter must treat all files of the set alike.
     """
     unknown_xa_schemas: tuple[str, ...] = ()
     """In a split by schema, the schemas that receive XA COMMIT and XA ROLLBACK of transactions prepared before the

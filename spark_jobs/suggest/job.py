@@ -54,7 +54,7 @@ NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """The definition of a replica without rules, for which rules are suggested if the user gives no slave."""
 
 _BUCKET_SECONDS = 1 << 40
-"""The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
+"""The length of a time bucket, seconds. The value exceeds any binlog's span, because suggestions do not use times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,9 @@ class MeasureRanges(ReadRanges):
         """Read the ranges (parts of binlog files), and return two values: the counted traffic, and whether its bytes
         are an estimate.
 
-        The traffic is counted by the condition under which a filter sends it, such as "this table is sent". It is an
-        estimate if a compressed transaction has several tables, because the compressed size of each table's part is
-        unknown. Raises BinlogError with file and position.
+        The traffic is counted by the condition under which a filter sends it, such as "this table is sent". The bytes
+        are an estimate if ``filters`` is None and a compressed transaction has several tables, because the compressed
+        size of each table's part is unknown. Raises BinlogError with file and position.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         is_estimate = False
@@ -203,7 +203,7 @@ def suggest(
 
 def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
     """Return one :class:`Slave` for each group of slaves that receive equal streams. The slaves of a group have equal
-    rules. They accept the transactions of the same servers, among the servers whose transactions the binlogs have.
+    rules. Of the servers whose transactions the binlogs have, all slaves of a group accept the same ones.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
