@@ -15,8 +15,8 @@ from dumpfilter.base.options.values import parse_mebibytes, parse_size
 SPARK_PANEL = "Spark (--engine spark)"
 
 RANGE_SIZE = 32 << 20
-"""The default target size of a range (the part of a file that one task reads), bytes. A range ends at a transaction
-boundary, so it exceeds this size if its last transaction does.
+"""The default target size of a range (the part of a file that one task reads), bytes. A range ends with the transaction
+by which it reaches this size, so it may be larger.
 """
 
 BLOCK_SIZE = 16 << 20

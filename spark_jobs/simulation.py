@@ -54,8 +54,9 @@ class CountRanges(ReadRanges):
     filters: tuple[GivenFilter, ...]
 
     def __call__(self, ranges: Iterable[Range]) -> TransactionTraffic:
-        """Read consecutive ranges (parts of binlog files), and return the bytes and events of each of their
-        transactions that each filter passes. Raises BinlogError with file and position.
+        """Read consecutive ranges (parts of binlog files). Return, for each transaction in these ranges and each
+        filter, the bytes and events that the filter passes. Raises BinlogError with file and position for a damaged
+        file.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         parts = []

@@ -1068,8 +1068,8 @@ class GtidsBefore(NamedTuple):
     and for a server's own binlog.
     """
     listed: tuple[MariadbGtid, ...] = ()
-    """The last GTID of each domain and server before the file (MariaDB). Within a domain they stand in the order in
-    which they were logged.
+    """The last GTID of each domain and server before the file (MariaDB), within a domain in the order in which the
+    GTIDs were logged. Empty for MySQL.
     """
 
     @property

@@ -33,8 +33,8 @@ bytes.
 
 
 INDEX_CHANGES = threading.Lock()
-"""The lock that a thread of this process holds while it changes an index file: a purge, and a receiver that begins a
-file.
+"""The lock that a thread of this process holds while it changes an index file. A purge and a receiver that begins a
+file take this lock.
 """
 
 
@@ -152,8 +152,8 @@ class GrowingFile:
         return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
 
     def append(self, data: bytes | memoryview) -> None:
-        """Append ``data`` to the file. Raises OutputError, and then truncates the file to its former end if the system
-        allows.
+        """Append ``data`` to the file. Raises OutputError when the system reports an error. The file is then truncated
+        to its former end if the system allows.
         """
         self.is_synced = False
         try:

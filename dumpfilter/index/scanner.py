@@ -155,7 +155,7 @@ class FileScanner:
             the GTID sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set. The scan adds
             new ones.
         verify: whether the scan checks the checksums of events.
-        statements: whether the scan reads the text of statements. If so, it replaces the subjects PENDING and
+        statements: whether the scan reads the text of statements. If so, no event keeps the subject PENDING or
             PENDING_XA, which the compiled scan gives to statements. Callers that only need the boundaries of
             transactions pass False, which saves time. The two constants then remain, and the scan follows no XA
             transactions and opens no compressed transactions.
@@ -435,8 +435,8 @@ class FileScanner:
         return np.concatenate(([before.position], after)), dropped
 
     def _read_gap(self, body: bytes | memoryview, position: int) -> Gap:
-        """Return the content of a Gap event, a relay log's note about transactions that the master dropped. An event
-        that is about no dropped transactions gives an empty Gap.
+        """Return the content of a Gap event, a relay log's note about transactions that the master dropped. The result
+        is an empty Gap for an event that is about no dropped transactions. Raises BinlogCorrupt for a malformed event.
 
         ``body`` is the event without header and checksum, and ``position`` its byte offset in the file, for errors.
         """
@@ -456,7 +456,7 @@ class FileScanner:
 
     def _resolve(self, columns: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
         """Decide about the events that the compiled scan left PENDING: statements, XA transactions and compressed
-        transactions. Return the latter two.
+        transactions. Return the XA transactions and the compressed transactions that were found.
 
         The method writes to ``columns`` the role of each such event (how it travels in a filtered stream) and its
         subject (the table or statement that a filter decides about). ``data`` has the bytes of all events in

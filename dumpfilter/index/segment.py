@@ -227,7 +227,7 @@ class Segment:
     @property
     def txn_start(self) -> npt.NDArray[np.int64]:
         """The byte offset in the file of the first event of each transaction, int64. For a transaction that began in an
-        earlier segment (part of the file), it is the first event in this one.
+        earlier segment (part of the file), the value is the offset of its first event in this segment.
         """
         starts: npt.NDArray[np.int64] = self.offset[self.txn_event[:-1]]
         return starts

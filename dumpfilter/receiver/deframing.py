@@ -39,8 +39,9 @@ LargeEvent = Iterator[memoryview]
 """An event that is larger than the buffer. The deframer reads it from the socket while the caller iterates over its
 pieces.
 
-A piece is valid until the next piece is taken. The last bytes come only when the checksum of the event is right. The
-iterator raises SourceStreamDamaged otherwise.
+A piece is valid until the next piece is taken. If events have checksums, the last piece comes only when the checksum of
+this event is right. Otherwise the iterator raises SourceStreamDamaged. It raises ConnectionLost or OSError if the
+connection breaks.
 """
 
 
@@ -199,7 +200,9 @@ class Deframer:
         """Yield the bytes of the event at the start of the buffer, which comes in one or more packets. ``size`` is the
         length of the event, bytes.
 
-        The last piece is yielded only if the event's checksum is right. Raises SourceStreamDamaged otherwise.
+        If events have checksums, the last piece is yielded only if the checksum of this event is right. Raises
+        SourceStreamDamaged for a wrong checksum or a malformed packet, and ConnectionLost or OSError if the connection
+        breaks.
         """
         crc, left, kind = 0, size, self._view[self._begin + PACKET_HEADER + 1 + 4]
         for piece in self._payloads(size):
@@ -212,7 +215,8 @@ class Deframer:
 
     def _payloads(self, size: int) -> Iterator[memoryview]:
         """Yield the payloads of an event's packets in pieces, without the OK byte before the event. ``size`` is the
-        length of the event, bytes. Raises SourceStreamDamaged if the payloads have another length.
+        length of the event, bytes. Raises SourceStreamDamaged if the payloads have another length, and ConnectionLost
+        or OSError if the connection breaks.
         """
         left, skip = size, 1
         length = LONGEST_PAYLOAD

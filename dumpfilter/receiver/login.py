@@ -264,8 +264,8 @@ class SourceConnection:
 
         ``family`` is MySQL or MariaDB, and ``replica`` has the UUID and the server id with which the receiver
         registers. ``place`` is the file and position at which the dump begins. An empty file name stands for the
-        source's oldest file. With ``blocking`` the dump waits for new events at the end. The socket raises TimeoutError
-        when even heartbeats fail to come.
+        source's oldest file. With ``blocking`` the dump waits for new events at the end of the newest file, and
+        otherwise it ends there. The socket raises TimeoutError when even heartbeats fail to come.
         """
         url = self.url
         nanoseconds = int(url.heartbeat * 1e9)

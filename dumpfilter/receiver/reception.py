@@ -84,8 +84,8 @@ _MOST_IN_A_TURN = 64 << 10
 """The number of bytes from the source after which one turn of an event loop stops reading."""
 
 _MOST_TURNS = 16
-"""The number of full turns in a row after which the receiving thread takes over. Fewer are a burst, or follow a
-delay.
+"""The number of full turns in a row after which the receiving thread takes over from the event loop. A turn is full if
+it reads at least :data:`_MOST_IN_A_TURN` bytes. Fewer full turns are only a burst of events, or follow a short delay.
 """
 
 

@@ -56,8 +56,8 @@ time, and the end its last transactions.
 
 @dataclass(frozen=True)
 class FileVersion:
-    """The data by which a later run recognizes an unchanged file: its path, size, modification time and digest. Equal
-    versions mean equal content.
+    """The data by which a later run recognizes an unchanged file: its path, size, modification time and digest. Files
+    with equal versions are taken to have equal content.
     """
 
     path: str
@@ -337,8 +337,8 @@ class MeasuredSet:
         """Tell whether a later job may use these measurements, because they are of the same binlogs. The binlogs may
         since have grown or moved.
 
-        ``versions`` has the present path, size and digest of each file (None: the file cannot be opened). A single file
-        with equal path, or with equal name and content, is enough.
+        ``versions`` has the present path, size and digest of each file (None: the file cannot be opened). The result is
+        True if a single file has an equal path, or an equal name, size and digest.
         """
         known = {found for one in self.files for found in _marks(one.version)}
         return any(found in known for version in versions for found in _marks(version))

@@ -108,8 +108,8 @@ _STATEMENTS = (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LO
 _HAS_TEXT: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*_STATEMENTS, *_TEXTS_OF_ROWS])
 
 _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *IMAGES})
-"""The columns computed from the events' bytes, for which compressed transactions must be decompressed again. For all
-other columns, the scan has already found the data.
+"""The columns computed from the events' bytes. Only a query with one of these columns must decompress the compressed
+transactions again. All other columns come from the arrays of the scan.
 """
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})

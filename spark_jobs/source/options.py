@@ -149,7 +149,8 @@ class KnownColumns:
 
 
 BYTES_PER_TRIGGER = 1 << 30
-"""The default of the option ``maxBytesPerTrigger``: the binlog bytes that a streaming query reads in one micro-batch.
+"""The default of the option ``maxBytesPerTrigger``: the maximum number of binlog bytes that a streaming query reads in
+one micro-batch. One larger transaction exceeds this number.
 """
 
 

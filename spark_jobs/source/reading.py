@@ -95,18 +95,21 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
+    In exploded form, yield the changed rows of these events.
 
     Parameters:
         wanted: the part of the file to read, which consists of complete transactions.
         options: the options of the query. Only events that pass ``options.filter`` are yielded.
-        columns: the names of the batches' columns. None: those of ``options``.
+        columns: the names of the batches' columns. None: the columns of ``options``.
         predicates: conditions on columns, from the query's WHERE clause.
-        images: the reader of changed rows (:func:`image_reader`), which may have read the part before this one. It
-            knows the tables that it has met. None: a new reader.
-        for_parquet: whether the batches have the schema :func:`encoded`.
-        block_size: the number of bytes to read at a time, which become one batch. The memory grows with it.
+        images: the reader of changed rows (:func:`image_reader`). A reader of an earlier part of the file already knows
+            the tables that it has met. None: a new reader.
+        for_parquet: whether the batches have the schema :func:`encoded`, with dictionaries for repeated texts.
+            Otherwise they have the types of ``options``.
+        block_size: the number of bytes to read at a time, which become one batch. Larger blocks need more memory.
 
-    Raises BinlogError with file and position.
+    Raises BinlogError with file and position for a damaged file, and ColumnsChanged if the table of ``options`` was
+    altered after the query began.
     """
     schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
     if for_parquet:

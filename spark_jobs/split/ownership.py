@@ -354,8 +354,8 @@ class Share(NamedTuple):
 
 class _OutputFlags:
     """The verdicts (send or drop) by which one output of a split acts as a filter. An output is a binlog set that the
-    split writes. The dump thread's code, which decides for real filters, reads them by owner number in place of a
-    table's number.
+    split writes. The dump thread's code, which decides for real filters, reads these verdicts by owner number in place
+    of a table's number.
 
     An owner number stands for the combination of outputs that receive an event. ``row`` has for each owner number
     FILTER_BINLOG_SEND_F or 0. ``addresses`` returns the row with its memory address, which stays valid as long as the

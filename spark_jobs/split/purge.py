@@ -44,7 +44,8 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
     ``name`` is the name of the binlog, or of the schema whose events it has. ``before`` has one of three forms:
 
     - a file of the binlog (``shop-bin.000003``): purge the files before this file.
-    - a time (ISO 8601, UTC unless the time has an offset): purge files whose last transaction was written earlier.
+    - a time (ISO 8601, UTC unless the time has an offset): purge files whose last transaction was written earlier, and
+    files without transactions.
     - a position in the binlog set that was split (``binlog.000012:4711``): purge files that have only events before
     this position.
 

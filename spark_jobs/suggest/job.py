@@ -3,7 +3,7 @@
 A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. From the tally,
 :class:`~dumpfilter.spark_jobs.suggest.search.Search` computes the bytes that a filter passes. Each event of a
 compressed transaction counts with its share of the compressed bytes, since the size of a part of the transaction is
-unknown. For the suggested rules, a second pass counts the exact bytes.
+unknown. If a compressed transaction has several tables, a second pass counts the exact bytes for the suggested rules.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ def candidates(
     """Return the rules that a search for suggestions tries, each with the total bytes of the tables that the rule
     ignores.
 
-    ``weights`` has the bytes of each table. No rule ignores a table in ``kept``. Of each kind of rules, the 60 with the
-    most bytes are returned.
+    ``weights`` has the bytes of each table. No rule ignores a table in ``kept`` or a table of the servers' own schemas.
+    Of each kind of rules, the 60 with the most bytes are returned.
     """
     untouchable = set(kept)
     # A LIKE pattern is about the text db.table. With a dot in a name, a pattern can match tables that nobody means.
