@@ -81,9 +81,9 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
     """Compute the time at which a sender finds each transaction in its binlog, and write it into the array ``found``.
 
     ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender looks into its
-    binlog from time to time, and finds all transactions that have arrived. After a look that found some, it looks again
-    ``again`` later. If that look finds none, the sender finds the next transaction on arrival, but at least ``tick``
-    after the last successful look. All times are nanoseconds.
+    binlog from time to time, and finds all transactions that have arrived. After a look that found transactions, the
+    sender looks once more, when the time ``again`` has passed. If this second look finds none, the sender finds the
+    next transaction on arrival, but at least ``tick`` after the last successful look. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -121,12 +121,13 @@ def cross(
 ):
     """Simulate sending transactions over a network link (``hop``).
 
-    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes. ``dropped`` describes
-    the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one row for
-    each outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
+    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``dropped``
+    describes the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one
+    row for each outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
 
-    The results are written into the arrays ``departed`` and ``received``. The first ``i`` transactions had left the
-    sender at ``departed[i]``, and transaction ``i`` was received at ``received[i]``.
+    The results are written into the arrays ``departed`` (one entry more than there are transactions) and ``received``.
+    The first ``i`` transactions had left the sender at ``departed[i]``, and transaction ``i`` was received at
+    ``received[i]``. All times are nanoseconds.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
     """
@@ -259,18 +260,19 @@ def cross_together(
     lags: Int32s2,
     counts: Int64s2,
 ):
-    """Simulate sending the same transactions over several links that have equal properties but their rates, and neither
-    delay nor jitter nor outages.
+    """Simulate sending the same transactions over several links that differ only in their rates. The links have no
+    delay, no jitter and no outages.
 
-    ``arrived``, ``sizes`` and ``dropped`` are those of :func:`cross`, and ``hop`` has the links' common properties.
-    ``committed`` has the time of each transaction's commit, microseconds.
-    ``rates`` has a row of numerators and one of denominators of nanoseconds for a byte, with a column for each link.
+    ``arrived`` has the time at which the sender has each transaction (nanoseconds), ``sizes`` the bytes of each, and
+    ``dropped`` the sender's reports about dropped transactions. ``committed`` has the time of each transaction's
+    commit, microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link: the numerator
+    and the denominator of the time for a byte, nanoseconds.
 
     The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
-    of each transaction to its receipt, microseconds, rounded up; :data:`MOST_LAG` stands for all longer ones.
-    ``counts`` has the number of messages of each link, and the bytes of the reports about dropped transactions.
-    ``departed`` is memory for the calculation, with a column for each link and one row more than there are
-    transactions.
+    of each transaction to its receipt, microseconds, rounded up. :data:`MOST_LAG` stands for all longer times.
+    ``counts`` has a column for each link: the number of messages, and the bytes of the reports about dropped
+    transactions. ``departed`` is memory for the calculation, with a column for each link and one row more than there
+    are transactions.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
     bytes are whole numbers in 64-bit floats. The caller makes sure that none is above 2**52.

@@ -163,8 +163,8 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and the
-    number of messages.
+    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, the
+    number of messages, and the bytes of the reports about dropped transactions.
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
@@ -189,13 +189,15 @@ def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) 
 def cross_together(
     departing: Departing, hops: Sequence[Hop]
 ) -> tuple[npt.NDArray[np.int32], list[tuple[int, int]]] | None:
-    """Simulate sending the same transactions over several network links that differ in their rates only, in a fraction
-    of the time of :func:`cross` for each.
+    """Simulate sending the same transactions over several network links that differ in their rates only. This takes a
+    fraction of the time of a call of :func:`cross` for each link.
 
-    Return the lag of each transaction, microseconds, with a row for each link. A row with ``MOST_LAG`` is too long for
-    32 bits. The second member has for each link the number of messages, and the bytes of the reports about dropped
-    transactions. None: the links need :func:`cross`, because they have delays or outages, or because a number may be
-    too large.
+    Return a pair. The first member is an array with a row for each link, which has the lag of each transaction in
+    microseconds. A row that contains ``MOST_LAG`` is not valid, since a lag of its link needs more than 32 bits. The
+    second member has for each link the number of messages, and the bytes of the reports about dropped transactions.
+
+    Return None if the links need :func:`cross`: they have a delay, jitter or outages, there are no transactions, or a
+    number may be too large.
     """
     hop, sizes, dropped = hops[0], departing.content.bytes, departing.dropped
     rates = [nanoseconds_of_a_byte(one.rate) for one in hops]
@@ -252,8 +254,8 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
     ascending. After the sender found transactions, it looks again ``again`` nanoseconds later, when it has made the
-    message. If it then finds none, it finds the next transaction on arrival, but at least ``tick`` nanoseconds after
-    the last successful look.
+    message. If this second look finds none, the sender finds the next transaction on arrival, but at least ``tick``
+    nanoseconds after the last successful look.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
     [1, 21, 21, 26, 60]
@@ -310,12 +312,12 @@ class Route(NamedTuple):
 
 
 class Router:
-    """A calculator of the routes to each node: the links from the origins (nodes that write binlogs), with the
-    properties that they have in one run.
+    """A calculator of the routes to a node in one run. A route has the links from one origin (a node that writes
+    binlogs) to the node, in order, with the rate, delay, filter and encoding that each link has in this run.
 
-    The parameters of a run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
-    which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
-    random jitter of links.
+    The parameters of the run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
+    which each node applies transactions, as a hop. With ``applier`` None a transaction's lag ends when the node has
+    received the transaction. ``seed`` is the seed of the random jitter of links.
     """
 
     def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
@@ -326,11 +328,11 @@ class Router:
         self._hop = functools.cache(self._make_hop)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return the routes (sequences of links) over which ``node`` gets its transactions, with their properties in
-        one run.
+        """Return the routes (sequences of links) over which ``node`` gets its transactions in one run, in the order of
+        the node's channels.
 
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
-        parameters of the run, such as a changed rate.
+        parameters of the run, such as a changed rate, and the variant, which determines the filters of links.
         """
         # Without filters a node applies everything.
         numbers = {} if setting.variant is Variant.NONE else self._numbers
@@ -382,8 +384,8 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     microseconds.
 
     A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
-    are computed together. If the last link has jitter or outages, or the node has several routes, return ``routes``
-    unchanged and 0.
+    are computed together. Return ``routes`` unchanged and 0 if the last link has jitter, outages or a delay that is no
+    whole number of microseconds, or if the node has several routes.
     """
     *before, hop = routes[0].hops
     if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
@@ -392,8 +394,8 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 
 
 def without_rate(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """Return the routes (sequences of links) to a node with the last links' rates removed. Nodes for which these are
-    equal are computed together.
+    """Return the routes (sequences of links) to a node, with the rate of each route's last link removed. Nodes for
+    which the results are equal are computed together.
     """
     return tuple(
         route._replace(hops=(*route.hops[:-1], route.hops[-1]._replace(rate=None))) for route in routes
@@ -558,7 +560,7 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
 
     ``traffic`` has all transactions of the sender's binlog, and ``sent`` those that the filter passes. ``seen`` has the
     time at which the sender finds each transaction. MariaDB needs one stand-in for consecutive dropped transactions
-    that are found together.
+    that are found together. Dropped transactions without a GTID get no stand-in.
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -603,7 +605,9 @@ class Polls(NamedTuple):
 
     def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
         """Return an array that tells for each poll (look for new transactions) whether it finds only transactions that
-        the filter drops. ``transaction`` has the indexes, in the binlog set, of the transactions that are sent.
+        the filter drops. For poll 0, which stands for the time before the first poll, the entry is False.
+
+        ``transaction`` has the indexes, in the binlog set, of the transactions that are sent.
         """
         found = np.ones(len(self.time), np.bool_)
         found[0] = False
@@ -714,13 +718,17 @@ class Schedule:
         )
 
     def with_overhead(self, hop: Hop) -> Hop:
-        """Return a copy of a link with the bytes that each message adds to this binlog's events."""
+        """Return a copy of the link ``hop`` with the bytes that each gRPC message adds to this binlog's events. They
+        are 0 for a link that carries MySQL's protocol.
+        """
         return hop._replace(message_overhead=self.overhead if hop.message else 0)
 
     def _reached(self, hops: tuple[Hop, ...]) -> Ints:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
 
-        ``hops`` are the links with their filters. Without links the result is the time of the commit.
+        ``hops`` are the links with their filters. Without links the result is the time of the commit. For a dropped
+        transaction the result has the time at which the last reader learns of it, or the time of the sent transaction
+        before it (-1: there is none).
         """
         if not hops:
             return self.committed * MICROSECOND
@@ -758,7 +766,7 @@ class Schedule:
         """Return the time at which a sender finds each transaction in its binlog, nanoseconds.
 
         ``way`` has the links from the binlog's writer to the sender. After the sender found transactions, it does not
-        look for new ones for ``tick`` nanoseconds. 0: it finds each transaction on arrival.
+        look for new ones for ``tick`` nanoseconds. 0: the sender finds each transaction on arrival.
         """
         return looks(self.reached(way), tick, AGAIN) if tick else self.reached(way)
 
@@ -776,10 +784,11 @@ def _committed(times: Ints, load: Fraction | None) -> Ints:
 
 
 def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
-    """Simulate the links from an origin (a node that writes binlogs) to other nodes. Return the arrivals and bytes of
-    each of ``routes``, which differ only in the rate of the last link.
+    """Simulate the links from an origin (a node that writes binlogs) to other nodes. Return for each of ``routes`` the
+    transactions that arrive over it, with their times and bytes.
 
-    ``schedule`` has the origin's commit times.
+    ``routes`` begin at one origin, and differ only in the rate of the last link. ``schedule`` has the origin's commit
+    times.
     """
     departing = schedule.departing(routes[0].hops)
     hops = [schedule.with_overhead(route.hops[-1]) for route in routes]
@@ -818,9 +827,10 @@ def _flow(
 ) -> Flow:
     """Return the transactions that a node receives over ``route``, with their bytes.
 
-    ``lags`` has the time from the commit of each transaction in ``departing`` until it is received or applied,
-    microseconds. Those at the end that never arrive are left out. The last three parameters are the bytes of the
-    received transactions, the number of messages, and the bytes of the reports about dropped transactions.
+    ``lags`` has the time from the commit of each transaction in ``departing`` until the node has received or applied
+    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The last three
+    parameters are the bytes of the received transactions, the number of messages, and the bytes of the reports about
+    dropped transactions.
     """
     hop, count = route.hops[-1], len(lags)
     transaction, sizes, counts = departing.content

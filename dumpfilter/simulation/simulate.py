@@ -108,7 +108,7 @@ class Search:
     """The request to find the slowest rate, or the longest delay, of links with which a node's lag stays within the
     limit.
 
-    The search gives one answer for each node.
+    The search gives one answer for each group of equal nodes that receive transactions over a varied link.
     """
 
     what: str
@@ -128,11 +128,12 @@ def simulate(
     """Simulate a topology (``plan``) under each setting of ``options``, run the searches, and return the results.
 
     Parameters:
-        traffics: for each origin (a node that writes binlogs) by name, the bytes of its transactions under each filter
-            of the plan, in the plan's order.
+        traffics: for each origin (a node that writes binlogs) by name, its transactions, with their commit times and
+            their bytes under each filter of the plan.
         run: a function that calls another function for each item of a list, maybe in parallel.
-        speeds: the speed factor of each origin's replay; None: all transactions at once. An origin without an entry has
-            1.
+        speeds: for each origin by name, the factor by which the replay of its binlog is faster than the original
+            commits. The factor None commits all transactions at the start of the run. An origin without an entry has
+            the factor 1.
     """
     speeds = speeds or {}
     loads = {setting.load for setting in options.settings} | {each.setting.load for each in options.searches}
@@ -176,8 +177,8 @@ class _Simulation:
     """The number of groups of nodes that are computed together at most."""
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
-        """Simulate a topology under each of ``settings`` (parameters of a run), and return the results in the same
-        order.
+        """Simulate the topology under each of ``settings`` (parameters of a run). Return one result for each setting,
+        in the same order.
 
         The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Nodes
         that differ only in the delay of their last link are computed once.
@@ -195,8 +196,8 @@ class _Simulation:
         return tuple(self.run(run_with, groups))
 
     def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
-        """Return the lag and traffic of each group of equal nodes. One thread computes groups with equal traffic one
-        after another, so that the caches of arrival times are used.
+        """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
+        after another, mostly in one thread, so that the caches of arrival times are used.
         """
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
@@ -227,8 +228,11 @@ class _Simulation:
         return dict(chain.from_iterable(self.run(outcomes, batches)))
 
     def _flows(self, groups: Sequence[Group]) -> list[tuple[Flow, ...]]:
-        """Return the arrivals over each route to the nodes of each group. The groups differ only in the rate of the
-        last links.
+        """Return for each of ``groups`` a tuple with one :class:`Flow` for each route of the group, in the order of its
+        routes. A route has the links from one origin to the nodes of the group, and its Flow the transactions that
+        arrive over these links.
+
+        All groups must have equal loads, and routes that differ only in the rate of each route's last link.
         """
         schedules = self.schedules[groups[0].setting.load]
         columns = (
@@ -239,7 +243,9 @@ class _Simulation:
 
     def search(self, search: Search) -> list[Found]:
         """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
-        Return one answer for each group of equal nodes.
+
+        Return one answer for each group of equal nodes. If the search varies one link only, nodes that receive nothing
+        over this link are left out.
         """
         setting = search.setting
         nodes = [
@@ -378,7 +384,7 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
     """Return the variants (ways to bring the binlog to the slaves, such as ``filter-on-master``) with these names.
 
-    Duplicates are removed. Raises OptionError for an unknown name.
+    Duplicates are removed. Raises OptionError for a name that is unknown or that only experiments support.
     """
     known = [variant.value for variant in SIMULATED]
     for name in names:
@@ -391,7 +397,8 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 def parse_loads(text: str) -> tuple[float, ...]:
     """Return the load factors in a text such as ``1,2,5``, without duplicates.
 
-    A factor of 2 makes commits twice as frequent. Raises OptionError for a bad factor.
+    A factor of 2 makes commits twice as frequent. Raises OptionError for a factor that is no number, is not greater
+    than 0, or is greater than :data:`MOST_LOAD`.
 
     >>> parse_loads("1,2.5")
     (1.0, 2.5)
@@ -411,8 +418,8 @@ def settings_of(
     """Return the parameters of each run to simulate: all combinations of variants, loads and values of sweeps.
 
     A variant is a way to bring the binlog to the slaves. A load is a factor of the pace of commits. A sweep has several
-    rates or delays of links. Without a sweep the links are unchanged. Raises OptionError if a sweep of the rate and one
-    of the delay are about different links.
+    rates or delays of links. Without a sweep the links are unchanged. Raises OptionError if two sweeps vary the same
+    property, or if a sweep of the rate and a sweep of the delay are about different links.
     """
     if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
         raise OptionError("--sweep: vary one rate and one delay at most, both of one link or of all links")
@@ -453,9 +460,12 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
     """Return the path of the binlog set of each origin (a node of the topology that writes binlogs), by its name.
 
-    ``binlogs`` are the values of ``--binlog``: ``m=bin.index`` is the set of the origin ``m``, and ``bin.index``
-    alone is for a plan with one origin. An origin that is a recording (binlogs that a server wrote earlier) names its
-    set itself, in the topology. Raises OptionError for an origin without a set.
+    ``binlogs`` are the values of ``--binlog``. ``m=bin.index`` is the set of the origin ``m``, or of the origin that
+    the node ``m`` reads from. ``bin.index`` alone is for a plan with one origin. An origin that is a recording (binlogs
+    that a server wrote earlier) has its set in the topology, and a value of ``--binlog`` replaces that set.
+
+    Raises OptionError for an origin without a set, for an unknown name, and for a set without a name if the plan has
+    several origins.
     """
     names = {origin: origin for origin in plan.origins}
     found: dict[str, str] = {}
