@@ -172,7 +172,8 @@ class Columns(NamedTuple):
     role (:mod:`dumpfilter.binlog.roles`) says with which other events the master sends the event. The arrays
     ``txn_...`` have an entry for each transaction, as :class:`~dumpfilter.index.segment.Segment` describes them.
     ``txn_event`` is the index of a transaction's first event. ``txn_source`` (the index of the GTID source) and
-    ``txn_number`` are the transaction's GTID.
+    ``txn_number`` are the transaction's GTID. ``txn_set`` is the start of the transaction's entries in ``set_subject``,
+    a list of tables. If a transaction has such entries, equal verdicts about all of them decide the whole transaction.
 
     Columns that are made for one filter may begin with carried events. A carried event lies before the segment, in the
     transaction that continues in the segment. Later events of this transaction decide whether the carried event is
@@ -246,8 +247,9 @@ class Columns(NamedTuple):
         """Return a copy of the columns with ``role`` as the events' roles, uint8. A role says with which other events
         the master sends an event, for example only with the rest of its transaction.
 
-        The copy has no lists of the tables of whole transactions. Therefore the master decides a transaction with
-        several tables event by event.
+        In the copy ``txn_set`` is all 0, so that no transaction has a list of its tables. With such a list, the
+        verdicts about the tables decide the whole transaction, and the new roles would have no effect. Without a list,
+        a transaction with several tables is decided event by event. The entries of ``txn_subject`` stay.
         """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
@@ -273,7 +275,7 @@ class Weighed(NamedTuple):
     """
     busy: Int64s
     """For one filter, the numbers of the transactions that the filter does not simply drop, ascending. The filter sends
-    a part of them, counts rule uses for them, or leaves them open at the segment's end (T_BUSY).
+    such a transaction whole or in part, may count rule uses for it, or leaves it open at the segment's end (T_BUSY).
 
     The array is filled anew for each filter.
     """
@@ -608,7 +610,7 @@ def weigh(c, filters, n_filters, low, known, subjects, w):
     A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
     of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has one row of
     input for each of ``n_filters`` filters, with the columns ``F_...``. There are ``subjects`` tables and statements.
-    An earlier call for the same filters has filled the words of the first ``known``.
+    For the first ``known`` of them, an earlier call for the same filters has filled the words.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE

@@ -106,7 +106,7 @@ message would be noticeable.
 """
 
 WHOLE_SEGMENT = 1 << 40
-"""A chunk size larger than any segment (at most 4 MiB of events), so that a dump thread makes one chunk from each
+"""A chunk size larger than any segment (part of a binlog file), bytes. With it a dump thread makes one chunk from each
 segment.
 """
 
@@ -349,8 +349,11 @@ def render_into(
 
 
 def change(out: npt.NDArray[np.uint8], plan: ChunkPlan, fd: FormatDescription) -> None:
-    """Make the changes that the plan of a chunk (a message to a slave) describes in ``out``, the bytes of its byte
-    ranges. ``fd`` is the file's format description event.
+    """Change the bytes in ``out`` as the plan of a chunk (a message to a slave) says. A rows event may get STMT_END_F,
+    and a compressed transaction that is sent in part gets its new bytes.
+
+    ``out`` has the bytes of all byte ranges of the plan, one after another. ``fd`` is the file's format description
+    event.
     """
     if not plan.ranges[:, RANGE_PATCH].any():
         return

@@ -459,8 +459,9 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
 
     ``k`` is the current chunk. ``is_kept`` says whether an event of the transaction was sent before. ``gap`` is the
     index of the first dropped transaction for which no gap (run of dropped transactions) was written yet, or -1.
-    ``flags`` are the filter's decisions by the index of the table or statement. The other parameters are those of
-    :func:`cut`.
+    ``flags`` are the filter's decisions by the index of the table or statement, and ``f`` is the filter's row of input.
+    ``c`` are the columns of the segment (a part of a binlog file), and ``g`` has the GTIDs of its transactions. ``w``
+    has the decisions about the atoms, and ``done`` the arrays for the chunks.
 
     Return three numbers: ``gap`` as it is afterwards, the bytes that the current chunk sends before the transaction,
     and the current chunk.

@@ -84,15 +84,15 @@ def filter_payloads(
     transaction number ``first`` on.
 
     Return the segment's columns with these decisions, and the new bytes of the Transaction_payload events that are sent
-    in part, by the file offset of the original event. Also return the file offset of each compressed transaction that
-    is sent with undecided inner events, and their number.
+    in part, by the file offset of the original event. Also return the file offset of each compressed transaction with
+    undecided inner events, and the number of these events.
 
     ``flags`` are the filter's decisions about each table and statement. ``columns`` are the segment's columns, in which
     events that an imposed filter (set by the master's operator) forbids are already marked. A transaction that
     ``columns`` mark as ``SKIP`` is not opened, because the slave does not need it. ``read`` reads the segment's file.
 
-    Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
-    stops the dump.
+    Raises BinlogCorrupt for a compressed transaction that cannot be opened, UndecidedEvent where an imposed filter
+    stops the dump, and BinlogUnsupported if the part to send does not fit into one event.
     """
     role, size, carried = columns.role.copy(), columns.size.copy(), columns.carried
     replaced: dict[int, bytes] = {}
@@ -126,7 +126,8 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
 
     ``flags`` are the filter's decisions about each table and statement. ``number`` is the number of the
     Transaction_payload event in the segment, a key of ``segment.payloads``. ``read`` reads the segment's file. Raises
-    BinlogCorrupt for an event that cannot be opened, and UndecidedEvent where an imposed filter stops the dump.
+    BinlogCorrupt for an event that cannot be opened, UndecidedEvent where an imposed filter stops the dump, and
+    BinlogUnsupported if the part to send does not fit into one event.
     """
     inner = segment.payloads[number]
     size = int(segment.size[number])

@@ -70,7 +70,8 @@ class Range:
 def on_boundaries(
     wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
 ) -> Range:
-    """Return a copy of ``wanted`` whose positions in the binlog set ``binlogs`` lie between two transactions.
+    """Return a copy of ``wanted`` whose positions in the binlog set ``binlogs`` lie between two transactions. The start
+    position is an offset in the set's first file, and the stop position in its last one.
 
     A stop position inside a transaction moves to the transaction's beginning. An operator often stops before a harmful
     event, for example a DROP TABLE, so the event's whole transaction with its GTID must stay out. ``warn`` receives a
@@ -104,7 +105,9 @@ def on_boundaries(
 
 def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
     """Return the last transaction boundary at or before the byte offset ``position`` in the file ``name``, and the
-    first boundary after it. The second is None at the end of the file.
+    first boundary after ``position``. The second is None if the file ends before a further boundary.
+
+    A ``position`` in the file's header counts as a boundary. Then the second result is the offset of the first event.
     """
     with binlogs.file(name) as file:
         before = file.first_event
@@ -155,7 +158,7 @@ class Selection:
 
     def apply(self, segment: Segment) -> Segment:
         """Return a copy of a segment (a part of a binlog file) in which the transactions that are not selected are
-        marked as dropped.
+        marked as dropped. If all are selected, return the segment itself.
 
         The mark is :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject``. A marked transaction also loses its GTID,
         so that a dump thread does not report the GTID as executed. Segments must be given in the order of the binlog,
@@ -225,12 +228,12 @@ EVERYTHING = Range()
 class PassOptions(TypedDict, total=False):
     """The options of a pass through a binlog set, which reads the set once from its first file to its last.
 
-    - ``clever``: a filter that follows renamed tables through the binlog. It decides in place of the slave's filter.
+    - ``clever``: a filter that follows renamed tables through the binlog, and decides in place of the slave's filter.
     - ``also``: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
     - ``wanted``: the positions, times and GTIDs of the transactions to take. The positions must lie between two
       transactions (:func:`~dumpfilter.dump.set_pass.on_boundaries`).
     - ``verify``: whether to verify checksums. The default is True.
-    - ``progress``: called after each segment (a part of a file, up to 4 MiB) with the segment's number of bytes.
+    - ``progress``: called after each segment (a part of a file) with the segment's number of bytes.
     """
 
     clever: CleverFilter | None
@@ -241,9 +244,12 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (at most 4 MiB of events), with the list of its byte ranges that pass the filter.
+    """A segment of a binlog file (consecutive events of at most 4 MiB, or one larger event), with the plan of what a
+    slave is sent of it.
 
-    The list is the plan of one chunk (message to a slave), because the pass makes one chunk of each segment.
+    The plan describes one chunk (message to a slave), because the pass makes one chunk of each segment. It has the byte
+    ranges that pass the filter, the counts of events and bytes, the GTIDs of the transactions, and the gaps, which
+    stand for dropped transactions.
     """
 
     segment: Segment
@@ -303,8 +309,8 @@ class SetPass:
         return self._selection is not None and self._selection.done
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
-        """Yield each binlog file with its segments (parts of at most 4 MiB), up to the last file with wanted
-        transactions. Each segment has the plan of what a slave is sent.
+        """Yield each binlog file with its segments (parts of the file), up to the last file with wanted transactions.
+        Each segment has the plan of what a slave is sent.
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """

@@ -1,8 +1,8 @@
 """The dump thread, the part of the master that decides what one slave is sent, without files and sockets.
 
 A :class:`DumpThread` has a position and a filter. It takes the segments of one binlog set in order (a segment is at
-most 4 MiB of events), and plans chunks, the messages of the stream. A plan says which byte ranges of the file a slave
-gets, from which boundary a broken stream can begin again, and which GTIDs the slave has then.
+most 4 MiB of events, or one larger event), and plans chunks, the messages of the stream. A plan says which byte ranges
+of the file a slave gets, from which boundary a broken stream can begin again, and which GTIDs the slave has then.
 :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
 
 An :class:`Exclusion` names the transactions that a slave does not need, whatever its filter. The slave already has them
@@ -71,8 +71,9 @@ class Reach:
     slaves. A GTID range has the lowest and highest transaction number of one GTID source (server UUID, or MariaDB's
     domain and server id).
 
-    From a Reach the master often sees at once that a slave has none of the segment's transactions and ignores none of
-    their servers. Such a segment needs no check for each transaction.
+    :meth:`Exclusion.overlaps` compares a Reach with one slave. The comparison shows for most slaves that the segment
+    has no transaction which the slave already has, and none with the slave's own server id, which the slave itself
+    wrote. Such a slave needs no plan of its own, and shares messages with other slaves.
     """
 
     server_ids: set[int] = field(default_factory=set)
@@ -83,7 +84,8 @@ class Reach:
     @classmethod
     def of(cls, segment: Segment, position: int = 0) -> Reach:
         """Return the GTID ranges and server ids of the transactions of a segment (a part of a binlog file) that begin
-        at or after the file offset ``position``.
+        at or after the file offset ``position``. The GTIDs that Gap events of a relay log name are included, wherever
+        these events lie in the segment.
         """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
         found = cls(_distinct(segment.txn_server[first:]))
@@ -151,7 +153,7 @@ class Exclusion:
         slave's filter.
 
         In the result, ``txn_source`` (the index of the transaction's GTID source) is -1 for each transaction whose GTID
-        the master does not report to the slave.
+        the master does not report to the slave. ``dropped`` has lost the GTIDs that the slave already has.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -345,13 +347,15 @@ class DumpThread:
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
         """Decide which events of a segment (a part of the binlog file) are sent, from the file offset :attr:`position`
-        on. Return the plans of the chunks (messages to the slave).
+        on. Return the plans of the chunks (messages to the slave), and move :attr:`position` to the end of the last
+        one.
 
         There is at least one plan, and the last one ends where the segment ends. If an imposed filter (set by the
         master's operator) stops the dump in a later transaction, the last plan ends before that transaction.
 
-        Raises PositionError if the position is not a transaction boundary of the segment, and UndecidedEvent if an
-        imposed filter stops the dump in the first transaction.
+        Raises PositionError if the position is not a transaction boundary of the segment, UndecidedEvent if an imposed
+        filter stops the dump in the first transaction, and BinlogError for a compressed transaction that cannot be
+        opened.
         """
         (planned,) = plan_many([self], segment)
         if isinstance(planned, DumpfilterError):
@@ -383,9 +387,9 @@ class DumpThread:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
         file). Then many threads can be decided together.
 
-        They do not decide alone inside a transaction, or if the segment has compressed transactions or a relay log's
-        artificial Rotate. Nor do they if an earlier filter may decide about an XA COMMIT or XA ROLLBACK, a filter is
-        imposed, or transactions are left out.
+        These decisions do not suffice inside a transaction, or if the segment has compressed transactions and the
+        filter has rules. They do not suffice either if the segment begins with a relay log's artificial Rotate, an
+        earlier filter may decide about an XA COMMIT or XA ROLLBACK, a filter is imposed, or transactions are left out.
         """
         return self.decides_by_flags and not (
             (segment.payloads and self.flags.is_on)
@@ -448,9 +452,10 @@ class DumpThread:
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
-        """Return the number of the transaction of a segment that begins at the thread's position.
+        """Return the number of the transaction of a segment that begins at the thread's position. If the position is
+        the segment's start, the number is 0, also in the middle of a transaction that the thread has begun.
 
-        Raises PositionError, with the nearest boundaries, if no transaction begins there.
+        Raises PositionError, with the nearest boundaries, if no transaction begins at the position.
         """
         assert self.position is not None
         if self.position != segment.start:
@@ -477,11 +482,18 @@ Planned = list[ChunkPlan] | DumpfilterError
 
 
 def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
-    """Plan one segment (a part of a binlog file) for each dump thread. Return for each thread the list of plans that
-    :meth:`DumpThread.plan` would return, or the error that it would raise.
+    """Plan one segment (a part of a binlog file) for each dump thread. Return for each thread, in order, the list of
+    its plans, or the error for which there is no plan.
 
-    A dump thread decides what one slave is sent, and a plan describes one chunk (message to the slave). Threads with
-    the same decisions get the same list object, so that a caller can encode each plan once.
+    A dump thread decides what one slave is sent, and a plan describes one chunk (message to the slave). The position of
+    each thread moves to the end of its last plan. A thread with an error stays where it was.
+
+    Threads with one filter, position, resume point and chunk size get the same list object, so that a caller can encode
+    each plan once. A thread gets its own list if more than the filter's verdicts about tables and statements decides,
+    for example if the slave already has transactions (see the module).
+
+    The errors are PositionError if the thread's position is not a transaction boundary, UndecidedEvent if an imposed
+    filter stops the dump in the first transaction, and BinlogError for a compressed transaction that cannot be opened.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}

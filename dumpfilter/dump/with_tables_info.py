@@ -71,8 +71,8 @@ def has_tables_info(fd: FormatDescription) -> bool:
 def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescription:
     """Return a copy of a format description event that announces Query events with or without tables info.
 
-    With ``extended``, Query events name their statements' tables (WL#40). MariaDB's QUERY_COMPRESSED changes together
-    with Query. Execute_load_query keeps its format.
+    With ``extended`` True, Query events name their statements' tables (WL#40). With False they have the usual format.
+    MariaDB's QUERY_COMPRESSED changes together with Query. Execute_load_query keeps its format.
     """
     length = EXTENDED_QUERY_HEADER_LENGTH if extended else QUERY_HEADER_LENGTH
     return fd.with_post_header_lengths(dict.fromkeys(_QUERIES, length))
@@ -85,8 +85,8 @@ def encode_query_event(
     ``new`` are the format description events of the two files.
 
     If ``new`` announces tables info (Query events that name their statements' tables), the new event names ``tables``.
-    The event keeps its end_log_pos and gets a new checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and
-    position.
+    The event keeps its end_log_pos and gets a new checksum. Raises BinlogCorrupt for a damaged event, and
+    BinlogUnsupported if a file has an unknown format of Query events. Both errors are without file and position.
     """
     header = EventHeader.unpack(event)
     body = encode_query(
@@ -102,7 +102,8 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
     """Return the tables to name in the Query event of a statement (its tables info). ``fd`` is the format description
     event of the statement's file.
 
-    Return None if the statement's text does not tell its tables, or if the names do not fit into the format.
+    The tuple is empty for BEGIN, COMMIT and other statements that name no tables. Return None if the statement's text
+    does not tell its tables, or if the names do not fit into the format.
     """
     if _FRAME.match(query.raw):
         return ()
@@ -130,8 +131,8 @@ def with_tables_info(
     info already keep it. Events get new end_log_pos and checksums, and Rotate events name the new files. MySQL's GTID
     events keep their transaction lengths.
 
-    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
-    of the new set is left.
+    Return how many Query events were converted. Raises BinlogError if the set is damaged or is a relay log without
+    checksums, and OutputError if the new set cannot be written. After an error no file of the new set is left.
     """
     subjects, sources = Subjects(), SourceNumbers()
     counts = Converted()

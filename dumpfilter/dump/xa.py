@@ -188,11 +188,13 @@ class XaEnds(NamedTuple):
         return self.earlier is not None and bool(segment.xa_ends)
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
-        """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped. It is sent
-        if the slave was sent a part of the prepared transaction, as far as this is known.
+        """Return a segment's columns in which an XA COMMIT or XA ROLLBACK is marked as dropped (SKIP) if the slave was
+        not sent a part of the prepared transaction. If the slave was sent a part, and the filter in force would drop
+        the end, the end is marked as sent (KEPT). If this is not known, the filter in force decides.
 
-        Only transactions from number ``first`` on are decided. The slave already has earlier ones, and those that
-        ``columns`` mark as SKIP. ``flags`` are the decisions of the filter in force about tables and statements.
+        ``first`` is the number of the first transaction to decide. The slave already has earlier transactions, and
+        those that ``columns`` mark as SKIP. An end with this mark stays dropped. ``flags`` are the decisions of the
+        filter in force about tables and statements.
         """
         if not self.concerns(segment):
             return columns
@@ -236,8 +238,8 @@ class XaEnds(NamedTuple):
 
     def after(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> XaEnds:
         """Return the decisions about XA COMMIT and XA ROLLBACK for the events after a segment (a part of the binlog).
-        They include whether the slave was sent a part of each XA transaction that the segment prepares. They leave out
-        transactions that the segment ends.
+        The result says for each XA transaction that the segment leaves prepared whether the slave was sent a part of
+        it. The result leaves out transactions that the segment ends.
 
         ``txn_subject`` has SKIP for each transaction that the slave already has, and the slave also has the
         transactions before number ``first``. ``flags`` are the decisions of the filter in force about tables and
