@@ -90,7 +90,8 @@ def format_description(
         keeps_temporary_tables: whether ``created`` is 0 in any case. Servers do this in a dump by GTID if the replica
             has the first transaction of the file in which the dump begins. MySQL does it for the files after it, too.
 
-    A real server leaves the checksum of a changed event wrong if the file has no checksums. The result has a right one.
+    A real server leaves the checksum of a changed event wrong if the file has no checksums. The result of this function
+    has a right checksum.
     """
     event = bytearray(fd.raw)
     if not is_whole_file:
@@ -106,8 +107,8 @@ def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool
     """Return the heartbeat event that tells a replica that the server is alive, and that the dump is at ``position`` of
     ``file``.
 
-    ``server_id`` is the source's server id, and ``checksum`` tells whether the event ends in a checksum. With ``v2``
-    the event is of version 2.
+    ``server_id`` is the source's server id, and ``checksum`` tells whether the event ends in a checksum. The event is
+    of version 2 if ``v2`` is True, and of version 1 otherwise.
 
     Version 2 is for replicas of MySQL that ask for it with the flag 2 in COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID
     (``USE_HEARTBEAT_EVENT_V2``). To MariaDB this flag means Annotate_rows events, so its heartbeats are of version 1.

@@ -356,7 +356,9 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
     """Return the dropped transactions of a chunk (one message) for which a replica gets stand-ins (empty transactions).
 
-    A MySQL replica needs a stand-in for each, a MariaDB replica only for the last of each domain.
+    A MySQL replica needs a stand-in for each dropped transaction. A MariaDB replica needs one for the last dropped
+    transaction of each replication domain before each sent transaction. Raises BinlogCorrupt if the Gtid event of a
+    transaction that began in an earlier segment is not at ``resume``.
 
     Parameters:
         plan: the description of the chunk, as a dump thread made it from this segment. It must not be joined with
@@ -465,7 +467,8 @@ def with_stand_ins(
         fd: the format description event of the file.
         key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
         read: a function that reads the binlog file.
-        gtids: the Gtid events of the dropped transactions, one after another. None: they are read or made.
+        gtids: for MySQL, the Gtid events of the dropped transactions, one after another. None: the Gtid events are read
+            from the file, or made for the GTIDs of Gap events. For MariaDB they are always made.
 
     Raises BinlogError if the Gtid events cannot be read, or if a position lies outside of the chunk.
     """

@@ -85,9 +85,11 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
     """Return the CRC32 of a chunk's fields, at least 1. A chunk is one message of the stream to a slave.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
-    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add is
-    not covered. ``events`` is the length of the chunk's events, bytes. ``gaps`` is the serialized message with the gaps
-    (runs of dropped transactions), if ``chunk`` itself does not hold them.
+    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if this field is not 0. A field that later releases
+    add is not covered.
+
+    ``events`` is the length of the chunk's events in bytes, and ``gaps`` the serialized message with the gaps (runs of
+    dropped transactions). A parameter that is None is taken from ``chunk``.
     """
     crc = zlib.crc32(
         _NUMBERS.pack(
@@ -184,7 +186,8 @@ def around_events(chunk: pb.Chunk, size: int, gaps: bytes | None = None) -> tupl
 
 def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
     """Return the serialized message of a chunk (one message of the stream) with its events. Also set ``crc32`` of
-    ``chunk``. ``gaps`` is the one of :func:`around_events`.
+    ``chunk``. ``gaps`` is the serialized message with the chunk's gaps (runs of dropped transactions), if ``chunk``
+    itself does not hold them.
     """
     before, after = around_events(chunk, len(events), gaps)
     return b"".join((before, events, after))
@@ -327,8 +330,8 @@ class GapList:
         self._size += size
 
     def message(self, key_of: Callable[[int], SourceKey]) -> bytes:
-        """Return the gaps (runs of dropped transactions) of all added transactions as a serialized gRPC message. It is
-        empty bytes if there are none.
+        """Return the gaps (runs of dropped transactions) of all added transactions as a serialized gRPC message. Without
+        a gap the result is empty bytes.
 
         ``key_of`` turns the index of a GTID source into the source itself (a server UUID, or MariaDB's domain and
         server id).
