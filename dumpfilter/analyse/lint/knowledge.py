@@ -41,7 +41,7 @@ class Evidence:
     """For an event inside a compressed transaction, its byte offset in the uncompressed payload; None for other
     events.
 
-    ``position`` is then the offset of the Transaction_payload event.
+    For an event inside a compressed transaction, ``position`` is the offset of the Transaction_payload event.
     """
     text: str
     """The statement, shortened to one line, or ``rows of DB.TABLE``."""
@@ -88,7 +88,7 @@ class SetKnowledge:
     """Whether all events of the set were collected. If False, a missing name may still occur in the set."""
 
     def name(self, event: SetEvent) -> None:
-        """Record the databases and tables that ``event`` names. A name that is recorded keeps its first event."""
+        """Record the databases and tables that ``event`` names. A name that is recorded already keeps its event."""
         subject = event.subject
         named: Iterable[tuple[str, str]] = ()
         if isinstance(subject, TableSubject):
@@ -169,8 +169,9 @@ class Gatherer:
     """A collector of the events of a binlog set that lint needs. The caller adds the set's segments (consecutive events
     of one file), and ``knowledge`` has the collected events.
 
-    For each table or statement only the first event is collected, and again the first one after each change of a
-    definition.
+    For each table, and each statement that changes rows, only the first event is collected, and again the first one
+    after each change of a table's definition. Definitions (such as CREATE TABLE) are collected each time, but at most
+    three with identical text. At most :data:`MOST_EVENTS` events are collected.
     """
 
     def __init__(self, subjects: Subjects) -> None:

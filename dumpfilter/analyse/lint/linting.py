@@ -126,7 +126,7 @@ class RuleNames:
 
 
 class RuleAlone:
-    """One rule of a filter, evaluated as if it were the only rule. It shows which names of a binlog set the rule
+    """One rule of a filter, evaluated as if it were the only rule, to find the names of a binlog set that the rule
     matches.
     """
 
@@ -140,7 +140,7 @@ class RuleAlone:
 
     def matches_database(self, name: str) -> bool:
         """Tell whether the rule matches the database ``name``. A wild rule is compared as the server does for CREATE
-        DATABASE.
+        DATABASE. A rule about a table without wildcards matches no database.
         """
         if self._kind.form is ValueForm.WILD_TABLE:
             return self._filter.db_ok_with_wild_table(name) is (self._kind is RuleKind.WILD_DO_TABLE)
@@ -235,8 +235,8 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
 
 
 def _reasons(rule_filter: Filter, rule: Rule) -> Iterator[tuple[Code, str, list[Rule]]]:
-    """Yield the possible reasons why a rule matches nothing, the most probable first. Each has a code, a text, and the
-    rules that were probably meant.
+    """Yield the possible reasons why a rule matches nothing, the most probable first. Each reason is a code, a text,
+    and a list of the rules that were probably meant.
     """
     kind, value = rule.kind, _value(rule)
     is_wild = kind.form is ValueForm.WILD_TABLE
@@ -335,7 +335,8 @@ def _option(rule: Rule) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Return the first of ``rules``, as many as lint can compare with all ``names`` of the set in bounded time.
+    """Return the first of ``rules``, as many as lint can compare with all ``names`` of the set in bounded time, but at
+    least one.
 
     The second list has a note for each omitted rule, saying that lint has not compared this rule. The notes have equal
     texts, so that they are joined into one warning.
@@ -517,7 +518,8 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
 
 
 def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield a fault for each rule that decides about some events but whose removal would change no decision.
+    """Yield a fault for each table rule that decides about some events but whose removal would change no decision. If
+    this needs more than :data:`_MOST_DECISIONS` decisions, yield nothing.
 
     ``decisions`` has the filter's decision about each table and statement of the set. ``deciding`` has the rules behind
     these decisions.

@@ -1,8 +1,8 @@
 """The simulation of a replica with a filter. It finds events that pass the filter but fail on the replica.
 
 A replica runs statements again. Their triggers and stored functions run on the replica, and their subqueries read
-the replica's tables. Only objects that the binlog set itself creates are followed. No faults are reported about
-others.
+the replica's tables. Only objects that the binlog set itself creates are followed. No faults are reported about other
+objects.
 """
 
 from __future__ import annotations
@@ -100,9 +100,12 @@ class ReplicaWalk:
     """The names of tables that the replica was reported to lack."""
 
     def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
-        """Yield the faults that lint finds in a binlog set, in the order of the events.
+        """Yield the faults that lint finds in a binlog set, in the order of the events. A fault is an event that passes
+        the filter but fails on the replica, or that changes or reads other rows there.
 
-        Faults about statements that the filter treats differently than row events of the same tables come last.
+        Faults about statements that the filter treats differently than row events of the same tables come last. Such a
+        fault is left out if an earlier fault shows its event or names its table. If ``knowledge`` has no order of
+        events, only faults of this kind are found.
         """
         rule_filter = self.rule_filter
         if not rule_filter.rules:
@@ -131,8 +134,8 @@ class ReplicaWalk:
     def _decide(self, event: SetEvent, statement: Statement) -> Decision:
         """Return the filter's decision about a statement.
 
-        DROP TRIGGER does not name a table. If the binlog set created the trigger, the decision is about the
-        trigger's table instead.
+        DROP TRIGGER does not name a table, so a filter can be undecided about it. Only in this case, and if the
+        binlog set created the trigger, the decision is about a statement that changes the trigger's table.
         """
         decision = self.rule_filter.decide(statement)
         trigger = event.facts.names
@@ -324,8 +327,11 @@ _TEMPORARY = (
 
 
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
-    """Return the text of a fault caused by a dropped statement. ``verb`` has the leading words of that statement.
-    ``event`` is the later event that passes and fails.
+    """Return the text that describes ``fault``, a failure on the replica because the filter drops a statement. ``verb``
+    has the leading words of the dropped statement, such as CREATE TABLE. ``event`` is the later event that passes the
+    filter and fails on the replica.
+
+    The text still has the placeholder ``{names}``, which is replaced when faults with equal texts are joined.
     """
     thing = fault.ref.replica[0]
     dropped = "{verb} of {names} is dropped, and "
@@ -412,7 +418,8 @@ _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at t
 
 
 def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[Cause]) -> Iterator[Item]:
-    """Yield a fault for each table that a statement changes if the filter treats the table's row events differently.
+    """Yield a fault for each table that a statement changes if the filter treats the table's row events differently
+    than the statement. Nothing is yielded if the filter is undecided about the statement.
 
     For a statement, database rules look at its default database; for row events, they look at the table's database.
     One decision holds for all tables of a statement. So a statement may be dropped although row events of its tables

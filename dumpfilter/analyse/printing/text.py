@@ -160,10 +160,11 @@ class TextPrinter:
         options: the form of the text.
         rules: the filter, which renames databases (``--replicate-rewrite-db``). None: no filter.
         warn: receives a warning, with file and position, if the printed text cannot repeat an event.
-        kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that it drops.
-            None: no such filter.
-        rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. Give
-            it when there are database rules, with which the filter may drop some changes of a table and pass others.
+        kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that this
+            filter drops. None: no such filter.
+        rows_ok: a function that tells whether the filter passes row events of a table, given the table's database and
+            name on the source. It is needed with database rules, with which the filter may drop some changes of a table
+            and pass others.
         is_verified: whether the events' checksums are known to be right.
     """
 
@@ -232,8 +233,11 @@ class TextPrinter:
         """Whether the text runs something with the present GTID."""
 
     def shortcomings(self) -> Iterator[str]:
-        """Yield warnings about the printed text: about statements that it has as comments, tables that may differ on
-        the server that runs it, and temporary files that it names.
+        """Yield warnings about the printed text, each as one line. They are about these shortcomings:
+
+        - Statements that the text has only as comments, because they would fail on the server that runs the text.
+        - Tables that may have other rows or columns on that server than on the source.
+        - Files of LOAD DATA in a temporary directory, which a user has to remove.
         """
         if comments := self._comments + self._texts.refused:
             are, they = (
@@ -297,7 +301,8 @@ class TextPrinter:
         :meth:`flush`.
 
         ``kept.fd`` must be the file's format description event, even for the format description event itself. Raises
-        BinlogError with file and position, and OutputError.
+        BinlogError, with file and position, for a malformed event, and OutputError if a file of LOAD DATA cannot be
+        written.
         """
         alone = np.flatnonzero(_IS_ALONE[kept.data[kept.start + TYPE_AT]])
         bounds = np.unique(np.concatenate(([0], alone, alone + 1, [kept.start.size]))).tolist()
@@ -444,7 +449,7 @@ class TextPrinter:
 
     def _refusal(self, database: str, table: str) -> bytes:
         """Return a comment on why the rows of a table cannot run on the target, for example because the target lacks
-        the table. If they can, record the change of the table and return an empty text.
+        the table. If the rows can run, record the change of the table and return an empty text.
 
         ``database`` and ``table`` are the names on the target.
         """

@@ -115,7 +115,9 @@ def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[
 
 
 def exact_bytes(size: float) -> str:
-    """Format a number of bytes in a rounded unit, followed by the exact number in parentheses."""
+    """Format a number of bytes in a rounded unit, followed by the number of bytes in parentheses, such as ``1.2 MiB
+    (1,234,567 bytes)``. A size below 1024 bytes has no parentheses.
+    """
     rounded = T.human_bytes(size if size >= 1024 else round(size))
     return f"{rounded} ({T.human_number(round(size))} bytes)" if size >= 1024 else rounded
 
@@ -127,11 +129,11 @@ def render(
     charts: Mapping[str, Chart | None],
     **values: Any,
 ) -> str:
-    """Return the text of a report's page. ``template`` is in the folder ``template`` of the Python package ``package``,
-    and may import templates of :mod:`dumpfilter.analyse.report`.
+    """Return the HTML text of a report's page. ``template`` is the name of a Jinja template, a file in the folder
+    ``template`` of the Python package ``package``. It may import templates of :mod:`dumpfilter.analyse.report`.
 
-    ``charts`` has the line charts by name; None stands for a chart that the page does not have. ``filters`` are Jinja
-    filters, and ``values`` the variables, of this template.
+    ``charts`` has the line charts by name; None stands for a chart that the page does not have. ``filters`` are further
+    Jinja filters by name, and ``values`` the variables of the template.
     """
     folders = [jinja2.PackageLoader(one, _TEMPLATES) for one in (package, str(__package__))]
     engine = jinja2.Environment(

@@ -330,8 +330,8 @@ class GapList:
         self._size += size
 
     def message(self, key_of: Callable[[int], SourceKey]) -> bytes:
-        """Return the gaps (runs of dropped transactions) of all added transactions as a serialized gRPC message. Without
-        a gap the result is empty bytes.
+        """Return the gaps (runs of dropped transactions) of all added transactions as a serialized gRPC message.
+        Without a gap the result is empty bytes.
 
         ``key_of`` turns the index of a GTID source into the source itself (a server UUID, or MariaDB's domain and
         server id).
