@@ -2,6 +2,6 @@
 of reports.
 
 Input: a binlog set (the binlog files that one index file lists) and filters. Output: results as Python values, tables,
-texts and HTML pages. Of this project's other packages it imports only lower layers: the core, from ``base`` up to
-``dump``, and ``console`` for SQL's reserved words, which a printed statement must quote.
+texts and HTML pages. The package imports only lower layers of this project: the core, from ``base`` up to ``dump``, and
+``console`` for SQL's reserved words, which a printed statement must quote.
 """

@@ -92,8 +92,8 @@ def set_owners(
 
 @inlined
 def _first_from(events, k, offset):
-    """Return the index of the first of ``events`` (ascending offsets) from ``offset`` on. It is found soonest shortly
-    after the index ``k``.
+    """Return the index of the first of ``events`` (ascending offsets) from ``offset`` on. The search is fastest if this
+    index is ``k`` or shortly after.
     """
     if k >= events.size or events[k] > offset:
         k = np.int64(0)
@@ -116,7 +116,7 @@ def _first_from(events, k, offset):
 @kernel
 def count_received(pieces: Int64s2, replaced: int, ends: Int64s, events: Int64s, out: Int64s2):
     """Fill ``out`` with a row for each pair of an output and a transaction of which the output receives an event, in
-    the order of the pieces. Return the number of these rows. If ``out`` has not so many, only the first are in it.
+    the order of the pieces. Return the number of these rows. If ``out`` is too small, only the first rows are in it.
 
     Parameters:
         pieces: the pieces of the source file that outputs receive, sorted by output. The columns are the output, the

@@ -558,8 +558,8 @@ class _Batch:
 
     def columns(self) -> Int64:
         """Return an int64 array with a style number for each event in ``encoded``, the events that BINLOG statements
-        contain in base64. A style tells how bytes become text. It depends on whether the event begins or ends a BINLOG
-        statement.
+        contain in base64. A style tells how bytes become text. An event's style depends on whether the event begins or
+        ends a BINLOG statement.
         """
         of = self.statements()[self.encoded]
         is_whole = (of < len(self.closed)) & ((of > 0) | self.is_new)

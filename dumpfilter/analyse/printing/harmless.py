@@ -94,9 +94,9 @@ class Harmless:
     def left_out(self, query: QueryEvent, *, runs: bool) -> None:
         """Record a statement that is not printed.
 
-        With ``runs`` the filter passes the statement, and the selection by position, time or GTID excludes it. The
-        target (the server that runs the printed text) is assumed to have its effect already. Otherwise the filter drops
-        the statement, so that the target lacks its effect.
+        ``runs`` True means that the filter passes the statement, and the selection by position, time or GTID excludes
+        it. The target (the server that runs the printed text) is assumed to have the statement's effect already.
+        ``runs`` False means that the filter drops the statement, so that the target lacks the statement's effect.
         """
         if query.is_committed_later:
             return
@@ -198,8 +198,9 @@ class Harmless:
         return form
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
-        """Return the form of a statement, which is unchanged unless the statement would fail. It is a comment if the
-        target lacks a needed object, or already has the created one. MariaDB's CREATE TABLE gets OR REPLACE instead.
+        """Return the form of a statement, which is unchanged unless the statement would fail. The form is a comment if
+        the target lacks a needed object, or already has the object that the statement creates. In the second case
+        MariaDB's CREATE TABLE gets OR REPLACE instead.
         """
         faults = self.world.faults(self.world.resolved(facts, query.db, query.thread_id))
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
@@ -284,7 +285,8 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Add CREATE DATABASE to ``form`` for the databases that the statement needs and the target lacks.
+        """Return a copy of ``form`` with CREATE DATABASE for the databases that the statement needs and the target
+        lacks. Record that the target has these databases from here on.
 
         ``flags`` are the flags of the event's header, which tell whether the statement depends on its default database.
         """

@@ -11,8 +11,8 @@ from dumpfilter.base.options.settings import Settings, setting
 class MayFail(enum.StrEnum):
     """The choices of how to print statements that may fail on the server (the target) that runs the printed text.
 
-    They fail because the filter dropped something that they need. The choice also holds for statements about which
-    the filter cannot decide.
+    Such statements fail because the filter dropped something that they need. The choice also holds for statements about
+    which the filter cannot decide.
     """
 
     SAFE = "safe"

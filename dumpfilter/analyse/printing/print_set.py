@@ -117,9 +117,11 @@ def write_binlog(
     """Write the events that pass the filter to new binlogs: ``<base>.000001`` … and ``<base>.index`` in
     ``output``. Return the counts of events and bytes.
 
-    An empty ``base`` stands for the base name of the source's files. With ``tables_info`` every Query event gets the
-    names of its statement's tables, a format that servers cannot read. Raises BinlogError, OptionError, GtidError
-    and OutputError. After an error no new files are left.
+    An empty ``base`` stands for the base name of the source's files. With ``tables_info`` True every Query event gets
+    the names of its statement's tables, a format that servers cannot read. With False Query events keep their format.
+
+    Raises BinlogError for a damaged binlog, OptionError and GtidError for bad options, and OutputError if the new files
+    cannot be written. After an error no new files are left.
     """
     work = _Work(binlogs, filters, selection, log, verify=verify)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
@@ -175,8 +177,8 @@ class _Work:
 
     @contextmanager
     def reading(self, what: str, *, is_shown: bool = True) -> Iterator[PassOptions]:
-        """Yield the options for the pass over the set, as keyword arguments. With ``is_shown``, show a progress bar
-        with the text ``what`` until the ``with`` block ends.
+        """Yield the options for the pass over the set, as keyword arguments. If ``is_shown`` is True and the log is a
+        terminal, show a progress bar with the text ``what`` until the ``with`` block ends.
         """
         total = sum(map(self._binlogs.size, self._binlogs.names))
         with byte_progress(self._log if is_shown else None, what, total) as advance:
@@ -201,7 +203,7 @@ class _Work:
 def range_of(options: SelectionOptions, family: Family) -> Range:
     """Return the range of events that the options select by position, date and time, and GTIDs.
 
-    Raises OptionError for a bad value, and GtidError.
+    Raises OptionError for a bad value or two options that exclude each other, and GtidError for malformed GTIDs.
     """
     start, after = _position(options.start_position, "--start-position", family)
     stop, up_to = _position(options.stop_position, "--stop-position", family)

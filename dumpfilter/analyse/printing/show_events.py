@@ -69,9 +69,12 @@ def show_events(
 ) -> Result:
     """Return the rows of ``SHOW BINLOG EVENTS IN path FROM position LIMIT offset, count``.
 
-    ``count`` None means no LIMIT. At most :data:`MOST_ROWS` events are shown, with a warning if there are more. The
-    answer ends before an incomplete event at the end of the file. Raises SqlError (ER_ERROR_WHEN_EXECUTING_COMMAND)
-    for a damaged file, or if no event begins at the position.
+    ``count`` None means no LIMIT. With ``count`` 0 the answer has all events for MySQL, and one event for MariaDB, as
+    these servers do. At most :data:`MOST_ROWS` events are shown, and fewer if their texts exceed :data:`MOST_INFO`
+    characters. The answer has a warning if there are more.
+
+    The answer ends before an incomplete event at the end of the file. Raises SqlError (ER_ERROR_WHEN_EXECUTING_COMMAND)
+    if the file is missing or damaged, or if no event begins at the position.
     """
     if count == 0:
         # For SHOW BINLOG EVENTS … LIMIT 0, MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
@@ -97,7 +100,7 @@ def no_events(reason: str, statement: str = "SHOW BINLOG EVENTS") -> SqlError:
     """Return the error (ER_ERROR_WHEN_EXECUTING_COMMAND) with which servers answer a SHOW BINLOG EVENTS or SHOW
     RELAYLOG EVENTS (``statement``) that they cannot execute.
 
-    Like the servers, it cuts a long ``reason``.
+    The text of the error cuts a long ``reason``, as the servers do.
     """
     return ER_ERROR_WHEN_EXECUTING_COMMAND(statement, reason)
 

@@ -115,7 +115,7 @@ def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[
 
 
 def exact_bytes(size: float) -> str:
-    """Format a number of bytes in a rounded unit, followed by the number of bytes in parentheses, such as ``1.2 MiB
+    """Format a number of bytes in a rounded unit, followed by the number of bytes in parentheses, such as ``1.18 MiB
     (1,234,567 bytes)``. A size below 1024 bytes has no parentheses.
     """
     rounded = T.human_bytes(size if size >= 1024 else round(size))

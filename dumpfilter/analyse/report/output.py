@@ -19,10 +19,10 @@ REPORT = "report.html"
 
 
 def check_output(directory: Path, *, overwrite: bool, replaced: Collection[str] = ()) -> None:
-    """Check before a long job that its output directory can be written.
+    """Check before a long job that its output directory can be written, and create missing parent directories.
 
-    Raises OutputError if the directory cannot be written, or if it holds files other than results. Results of an
-    earlier job are an error unless ``overwrite`` is set, or ``replaced`` has the names of all files in the directory.
+    Raises OutputError if the directory cannot be written, or if it holds files but no ``results.json``. Results of an
+    earlier job are an error unless ``overwrite`` is True, or ``replaced`` has the names of all files in the directory.
     """
     if directory.exists() and not directory.is_dir():
         raise OutputError(f"{directory}: is not a directory")
@@ -46,8 +46,8 @@ def check_output(directory: Path, *, overwrite: bool, replaced: Collection[str] 
 
 @contextmanager
 def written_together(directory: Path) -> Iterator[Path]:
-    """Yield a new temporary directory for the files of a report. It replaces ``directory`` when the ``with`` block
-    ends.
+    """Yield a new temporary directory for the files of a report. This directory replaces ``directory``, with everything
+    in it, when the ``with`` block ends.
 
     If the block raises, the temporary directory is removed and ``directory`` is unchanged. Otherwise temporary
     directories that killed processes left more than a day ago are removed, too. Raises OutputError if a file cannot be
