@@ -56,7 +56,7 @@ def heading_of(subject: Subject) -> Heading:
     """Return the name under which reports count the events of a subject (a table, or a statement with its tables).
 
     A statement counts for its schema, not for the tables that it changes. A statement that changes several schemas
-    counts for :data:`SEVERAL`.
+    counts for :data:`SEVERAL`, and a statement that changes none for :data:`NO_TABLE`.
     """
     schemas = [replace_invalid_utf8(schema) for schema in subject.schemas()]
     if isinstance(subject, TableSubject):
@@ -206,7 +206,7 @@ replaces it, to bound the memory.
 """
 
 _SEGMENTS = 16
-"""The number of segments (at most 4 MiB of events each) after which the tallies' counts are merged into the sums."""
+"""The number of segments (parts of binlog files) after which the tallies' counts are merged into the sums."""
 
 
 class Volume(NamedTuple):
@@ -277,8 +277,8 @@ class HeadingSums:
 class ByHeading:
     """A counter of the events of a binlog set by period of time and by heading (a table, a schema's statements …).
 
-    The set is read in segments, which are consecutive events of one file, at most 4 MiB. ``subjects`` is the register
-    that numbers the set's tables and statements. ``sources`` is the register that numbers its GTID sources (server
+    The caller adds the set's segments, which are consecutive events of one file. ``subjects`` is the register that
+    numbers the set's tables and statements. ``sources`` is the register that numbers its GTID sources (server
     UUIDs, or domains and server ids). ``period`` is the length of a period, seconds. With None, periods start at one
     second and become longer so that at most :data:`MOST_SUMS` sums are kept.
     """

@@ -1,8 +1,8 @@
 """The explanation why a filter sends an event, drops it, or leaves the decision to the slave.
 
 :func:`explain_set` and :func:`explain_events` explain all events of a binlog set. :func:`explain_statement` explains
-one statement from its text. It lists the steps through the MySQL manual's flow chart of how a replica evaluates its
-rules. The output of ``dumpfilter explain`` is tables on a terminal, tab-separated lines in a pipe, or JSON.
+one statement from its text, with the steps through the MySQL manual's flow chart of how a replica evaluates its rules.
+The output of ``dumpfilter explain`` is tables on a terminal, tab-separated lines in a pipe, or JSON.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class ExplainedEvent:
     """For an event inside a compressed transaction, its byte offset in the uncompressed payload; None for other
     events.
 
-    ``position`` is then the offset of the Transaction_payload event.
+    For an event inside a compressed transaction, ``position`` is the offset of the Transaction_payload event.
     """
     size: int
     type: str
@@ -304,8 +304,9 @@ def explain_statement(
 ) -> ExplainedStatement:
     """Explain the filters' decision about a statement that the server logs as text (not as rows).
 
-    The text of an UPDATE of several tables does not always tell which of them change. Its event in a binlog does, so
-    that the decision about the text alone can be "undecided".
+    The text of an UPDATE of several tables does not always tell which of these tables change. Then the decision is
+    "undecided", although the statement's event in a binlog tells the changed tables. BEGIN, COMMIT and similar
+    statements are never filtered.
 
     ``current_database`` is the session's default database, chosen with USE. Servers log CREATE, ALTER and DROP
     DATABASE with the named database as default database, and this function does so, too.
@@ -454,7 +455,8 @@ def _current(subject: Subject | None) -> str:
 def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "") -> dict[str, Any]:
     """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
 
-    ``decision`` is None for an event that no rule decides, such as Rotate. ``why`` is then the reason in the result.
+    ``decision`` is None for an event that no rule decides, such as Rotate. Only for None, ``why`` is the reason in the
+    result.
     The verdict ``undecided`` means that the master sends the event and the slave decides.
     """
     if decision is None:

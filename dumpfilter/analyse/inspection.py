@@ -1,7 +1,7 @@
 """The statistics of a binlog set that ``dumpfilter inspect`` prints.
 
-They are the events and bytes by type, schema and table, the largest transactions and statements, and rates over
-time. Compressed transactions are opened. The memory does not depend on the size of the set. The output is JSON, or
+The statistics are the events and bytes by type, schema and table, the largest transactions and statements, and rates
+over time. Compressed transactions are opened. The memory does not depend on the size of the set. The output is JSON, or
 tables for terminals of 80 columns or more.
 """
 
@@ -283,7 +283,7 @@ _LONGEST = 1000
 
 def _text(flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
     """Return the beginning of the text of a statement with the events from index ``first`` to the one before ``stop``.
-    It is empty if the binlog does not have the text.
+    The result is empty if the binlog does not have the text, or if the event with the text is malformed.
 
     ``event`` returns the bytes of an event of the file, given its index in the segment. Rows events have a text only if
     the server writes Rows_query or Annotate_rows events.
@@ -318,8 +318,8 @@ _TEXTS_OF_ROWS: dict[int, Callable[[bytes | memoryview], bytes]] = {
 
 
 NOT_OPENED = "(not opened)"
-"""The name under which compressed transactions count that are damaged or too large to open. It takes a schema's
-place.
+"""The name under which compressed transactions count that are damaged or too large to open. Reports show this name in
+place of a schema's name.
 """
 
 TOP = 10
@@ -454,8 +454,8 @@ def inspect_set(
 class Inspector:
     """A scan that computes the statistics of a binlog set and writes them into the :class:`Inspection` ``found``.
 
-    The caller adds the set's segments (consecutive events of one file, at most 4 MiB). ``top`` is the number of largest
-    transactions, and of statements, to find. ``over_time`` has the options for bytes over time (None: do not compute
+    The caller adds the set's segments (consecutive events of one file). ``top`` is the number of largest transactions,
+    and of statements, to find. ``over_time`` has the options for bytes over time (None: do not compute
     them).
     """
 

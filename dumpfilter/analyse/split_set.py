@@ -167,7 +167,9 @@ class Manifest(_Model):
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
-        """Read the manifest in a split's directory. Raises OutputError if the manifest is missing or unreadable."""
+        """Read the manifest in a split's directory. Raises OutputError if the manifest is missing, unreadable, no
+        manifest of a split, or of another format.
+        """
         path = directory / MANIFEST
         try:
             found = cls.model_validate_json(path.read_bytes())

@@ -91,8 +91,8 @@ def filter_payloads(
     events that an imposed filter (set by the master's operator) forbids are already marked. A transaction that
     ``columns`` mark as ``SKIP`` is not opened, because the slave does not need it. ``read`` reads the segment's file.
 
-    Raises BinlogCorrupt for a compressed transaction that cannot be opened, UndecidedEvent where an imposed filter
-    stops the dump, and BinlogUnsupported if the part to send does not fit into one event.
+    Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
+    stops the dump. Raises BinlogUnsupported if the part to send does not fit into one event.
     """
     role, size, carried = columns.role.copy(), columns.size.copy(), columns.carried
     replaced: dict[int, bytes] = {}
@@ -125,9 +125,10 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
     the part to send.
 
     ``flags`` are the filter's decisions about each table and statement. ``number`` is the number of the
-    Transaction_payload event in the segment, a key of ``segment.payloads``. ``read`` reads the segment's file. Raises
-    BinlogCorrupt for an event that cannot be opened, UndecidedEvent where an imposed filter stops the dump, and
-    BinlogUnsupported if the part to send does not fit into one event.
+    Transaction_payload event in the segment, a key of ``segment.payloads``. ``read`` reads the segment's file.
+
+    Raises BinlogCorrupt for an event that cannot be opened, and UndecidedEvent where an imposed filter stops the dump.
+    Raises BinlogUnsupported if the part to send does not fit into one event.
     """
     inner = segment.payloads[number]
     size = int(segment.size[number])

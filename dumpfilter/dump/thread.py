@@ -1,8 +1,8 @@
 """The dump thread, the part of the master that decides what one slave is sent, without files and sockets.
 
-A :class:`DumpThread` has a position and a filter. It takes the segments of one binlog set in order (a segment is at
-most 4 MiB of events, or one larger event), and plans chunks, the messages of the stream. A plan says which byte ranges
-of the file a slave gets, from which boundary a broken stream can begin again, and which GTIDs the slave has then.
+A :class:`DumpThread` has a position and a filter. It takes the segments (parts of the files) of one binlog set in
+order, and plans chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, from which
+boundary a broken stream can begin again, and which GTIDs the slave has then.
 :func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
 
 An :class:`Exclusion` names the transactions that a slave does not need, whatever its filter. The slave already has them
@@ -353,9 +353,9 @@ class DumpThread:
         There is at least one plan, and the last one ends where the segment ends. If an imposed filter (set by the
         master's operator) stops the dump in a later transaction, the last plan ends before that transaction.
 
-        Raises PositionError if the position is not a transaction boundary of the segment, UndecidedEvent if an imposed
-        filter stops the dump in the first transaction, and BinlogError for a compressed transaction that cannot be
-        opened.
+        Raises PositionError if the position is not a transaction boundary of the segment, and UndecidedEvent if an
+        imposed filter stops the dump in the first transaction. Raises BinlogError for a compressed transaction that
+        cannot be opened.
         """
         (planned,) = plan_many([self], segment)
         if isinstance(planned, DumpfilterError):
@@ -388,8 +388,8 @@ class DumpThread:
         file). Then many threads can be decided together.
 
         These decisions do not suffice inside a transaction, or if the segment has compressed transactions and the
-        filter has rules. They do not suffice either if the segment begins with a relay log's artificial Rotate, an
-        earlier filter may decide about an XA COMMIT or XA ROLLBACK, a filter is imposed, or transactions are left out.
+        filter has rules. Neither do they suffice with a relay log's artificial Rotate, with an imposed filter, or if
+        transactions are left out. The last case is an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
         """
         return self.decides_by_flags and not (
             (segment.payloads and self.flags.is_on)
@@ -492,8 +492,9 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     each plan once. A thread gets its own list if more than the filter's verdicts about tables and statements decides,
     for example if the slave already has transactions (see the module).
 
-    The errors are PositionError if the thread's position is not a transaction boundary, UndecidedEvent if an imposed
-    filter stops the dump in the first transaction, and BinlogError for a compressed transaction that cannot be opened.
+    The error is PositionError if the thread's position is not a transaction boundary, and UndecidedEvent if an imposed
+    filter stops the dump in the first transaction. Another BinlogError is about a compressed transaction that cannot be
+    opened.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}

@@ -312,8 +312,8 @@ class Route(NamedTuple):
 
 
 class Router:
-    """A calculator of the routes to a node in one run. A route has the links from one origin (a node that writes
-    binlogs) to the node, in order, with the rate, delay, filter and encoding that each link has in this run.
+    """A calculator of the routes to a node in one run. A route is the sequence of links from one origin (a node that
+    writes binlogs) to the node. Each link has the rate, delay, filter and encoding of this run.
 
     The parameters of the run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
     which each node applies transactions, as a hop. With ``applier`` None a transaction's lag ends when the node has

@@ -103,10 +103,10 @@ class Way(NamedTuple):
 
 def ways(results: Results) -> list[Way]:
     """Return a row of the page's summary for each variant (way to bring the binlog to the slaves, such as filtered on
-    the master).
+    the master). A variant that was both measured and simulated has a row for each.
 
-    Only runs with the topology's own links and the binlog's own pace of commits count. Runs of a sweep over other
-    rates, delays or loads are left out.
+    Only the first run with the topology's own links and the binlog's own pace of commits counts. Runs of a sweep over
+    other rates, delays or loads are left out.
     """
     found: dict[Look, Way] = {}
     for run in results.runs:
@@ -198,10 +198,11 @@ class ChoicePlot(NamedTuple):
 
 
 def lag_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag over time, or None if no node was ever behind.
+    """Return the plot of lag over time, with a menu of nodes, or None if no node was ever behind. Only the
+    :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load.
 
-    There is one line for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
-    master.
+    A node has one line for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
+    master. Runs with changed rates or delays of links are left out.
     """
     runs = _with_own_links(results)
     looks = _looks(runs)
@@ -217,9 +218,11 @@ def lag_plot(results: Results) -> ChoicePlot | None:
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each link's traffic over time, with the link's bit rate as a horizontal line.
+    """Return the plot of traffic over time, with a menu of links and the chosen link's bit rate as a horizontal line.
+    Only the :data:`MOST_CHOICES` links with the most bytes are in the menu.
 
-    None: no link carried anything.
+    A link has two lines without a filter and two with the filter on the master: the bytes that are committed, and the
+    bytes that leave over the link. None: no link had any traffic.
     """
     found = {
         look_of(run): run
@@ -256,7 +259,9 @@ def rate_plot(results: Results) -> ChoicePlot | None:
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag against the bit rate of the links, from runs with different rates.
+    """Return the plot of a node's greatest lag against the bit rate of the links, from runs with different rates, with
+    a menu of nodes. Only the :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load and
+    delay.
 
     None: the runs have fewer than two rates.
     """
@@ -288,8 +293,9 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
 
 
 def _with_own_links(results: Results) -> list[Run]:
-    """Return the first run of each variant (way to bring the binlog to the slaves) and load (factor of the pace of
-    commits). Only runs with the topology's own rates and delays count.
+    """Return the runs with the topology's own rates and delays of links, without repetitions. There is one for each
+    method (measured or simulated), variant (way to bring the binlog to the slaves) and load (factor of the pace of
+    commits).
     """
     return [
         run

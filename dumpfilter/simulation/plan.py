@@ -171,7 +171,7 @@ class Plan:
 
 def plan_topology(topology: Topology) -> Plan:
     """Return the nodes, links and filters of a topology for a simulation. Raises OptionError if no node reads over a
-    link.
+    link, if more than :data:`MOST_WAYS` paths lead to a node, or for a bad option in a node's command line.
     """
     idle = {
         node.name: all_down(
@@ -333,7 +333,8 @@ def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, f
     """Return the intervals in which none of the slaves and replicas that read from a node is connected. An interval is
     a pair of start and end, seconds since the start of the run.
 
-    ``links`` has a pair for each reader: its link to the node, with the outages, and the waits before it reconnects.
+    ``links`` has a pair for each reader: its link to the node, with the outages, and the waits before the reader
+    reconnects. Outages without an end are not considered. Without a reader, the only interval is infinite.
     """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
@@ -349,7 +350,7 @@ def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, f
 
 def retries_of(node: Node) -> Retries:
     """Return the waits of a node between attempts to reconnect. The node's option ``--connect-retry`` sets the longest
-    wait.
+    wait. Raises OptionError if the option's value is no number of 0 or more.
 
     Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """

@@ -156,8 +156,8 @@ class Series(Model):
 class Setting(Model):
     """The parameters of one run of a topology.
 
-    They are its variant (way to bring the binlog to the slaves) and its load (factor of the pace of commits). A rate
-    or a delay may replace those of the links.
+    The parameters are a variant (way to bring the binlog to the slaves) and a load (factor of the pace of commits). A
+    rate or a delay may replace the rates or delays of the links.
     """
 
     variant: Variant
@@ -202,10 +202,8 @@ class Run(Model):
 
 
 class Found(Model):
-    """The result of a search for one node: a rate or a delay of links with which the node's lag stays within the
-    limit.
-
-    It is the slowest such rate, or the longest such delay.
+    """The result of a search for one node: the slowest rate, or the longest delay, of links with which the node's lag
+    stays within the limit. There may be none.
     """
 
     node: str

@@ -233,11 +233,12 @@ class TextPrinter:
         """Whether the text runs something with the present GTID."""
 
     def shortcomings(self) -> Iterator[str]:
-        """Yield warnings about the printed text, each as one line. They are about these shortcomings:
+        """Yield warnings about the printed text, at most one for each of the following shortcomings.
 
-        - Statements that the text has only as comments, because they would fail on the server that runs the text.
-        - Tables that may have other rows or columns on that server than on the source.
-        - Files of LOAD DATA in a temporary directory, which a user has to remove.
+        - Statements are only comments in the text, because they would fail on the server that runs the text.
+        - Changes of tables may fail on that server, because the filter drops other changes or definitions of the
+          tables.
+        - Files of LOAD DATA are in a temporary directory, which a user has to remove.
         """
         if comments := self._comments + self._texts.refused:
             are, they = (

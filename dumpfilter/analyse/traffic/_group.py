@@ -75,10 +75,10 @@ IS_OPEN, TRANSACTION, ORIGIN, IS_ALWAYS, DECIDING, FRAME_BYTES, FRAME_EVENTS, ST
 - ATOMS: the number of atoms of the transaction that was decided last.
 - HELD: the number of the first event on which later events of the open statement decide.
 - IS_OPEN: 1 inside a transaction that goes on in the next segment.
-- TRANSACTION, ORIGIN: its serial number, and its origin.
-- IS_ALWAYS: 1 if every filter is sent the transaction.
-- DECIDING: the number of its subjects.
-- FRAME_BYTES, FRAME_EVENTS: the bytes and the number of its GTID, BEGIN, COMMIT and similar events.
+- TRANSACTION, ORIGIN: the open transaction's serial number, and its origin.
+- IS_ALWAYS: 1 if every filter sends the open transaction.
+- DECIDING: the number of the open transaction's subjects.
+- FRAME_BYTES, FRAME_EVENTS: the bytes and the number of the open transaction's GTID, BEGIN, COMMIT and similar events.
 """
 
 COUNTED = -1
@@ -504,8 +504,9 @@ def sum_sent(
 ):
     """Add up the bytes and events of those rows of counts that ``sent`` marks, by transaction.
 
-    ``bucket`` has the index of each row's transaction, ascending. A row without ``transactions`` counts events between
-    transactions. They count with the sent transaction before them, and those before all with the first one.
+    ``bucket`` has the index of each row's transaction, ascending. A row without ``transactions`` counts only a part of
+    a transaction, or events between transactions. Events between transactions count with the sent transaction before
+    them. Events before the first sent transaction count with that transaction.
 
     Write the index, the bytes and the events of each sent transaction into the rows of ``found``, and return the number
     of sent transactions.

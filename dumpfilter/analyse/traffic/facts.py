@@ -293,12 +293,13 @@ class Facts(_Narrow):
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
         """Return the number and bytes of the stand-ins that a MySQL or MariaDB replica gets if it has the given filter.
 
-        A stand-in is an empty transaction, sent in place of a dropped one so that the replica has its GTID. For MariaDB
-        the result is an upper bound. Its number is exact if the filter drops all transactions or none, and then its
-        bytes are exact, too, unless only some binlogs have checksums.
+        A stand-in is an empty transaction, sent in place of a dropped one so that the replica has the GTID of the
+        dropped one. For MariaDB the result is an upper bound. The number of stand-ins is exact if the filter drops all
+        transactions or none. Then their bytes are exact, too, unless only some binlogs have checksums.
 
-        ``flags`` has the filter's verdicts about all tables and statements (None: no rules). ``number`` is its index in
-        the list of filters for which the events were counted. Rules about servers and domains are ignored, since such a
+        ``flags`` has the filter's verdicts about all tables and statements (None: no rules). ``number`` is the filter's
+        index in the list of filters for which the events were counted. Raises ValueError for a filter with rules but no
+        number if ``given_only`` is set. Rules about servers and domains are ignored, since such a
         replica gets the transactions of all origins.
         """
         sent = self.sent(flags, None, number)
@@ -334,7 +335,8 @@ class Facts(_Narrow):
         return np.where(conditions.required < 0, only, conditions.required).astype(np.int64)
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
-        """Return the counts with fewer conditions and rows. They are smaller, but valid only for the given filters.
+        """Return the counts with fewer conditions and rows. The result is smaller, but valid only for the given
+        filters.
 
         A condition is, for example, "one of these tables is sent". If all filters treat two tables alike, conditions
         about several tables name only one of the two. Many conditions become equal and are merged, so that their number
@@ -351,8 +353,8 @@ class Facts(_Narrow):
     def merged(self, labels: Iterable[Hashable]) -> Facts:
         """Return the counts with tables and statements of equal ``labels`` merged into one, and with equal rows merged.
 
-        ``labels`` has one value for each table and statement. It must include the verdicts of all filters for which the
-        events were counted, and the result is valid for these filters only.
+        ``labels`` has one value for each table and statement. Each value must include the verdicts of all filters for
+        which the events were counted. The result is valid for these filters only.
         """
         classes: dict[Hashable, int] = {}
         numbers = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)

@@ -1,7 +1,7 @@
 """The tally: one pass over binlogs that counts the traffic under any number of filters.
 
-A :class:`Tally` reads the segments (at most 4 MiB of events each) that a :class:`~dumpfilter.dump.thread.DumpThread`
-would read. An atom is a run of consecutive events that every filter sends or drops together
+A :class:`Tally` reads the segments (parts of binlog files) that a :class:`~dumpfilter.dump.thread.DumpThread` would
+read. An atom is a run of consecutive events that every filter sends or drops together
 (:mod:`dumpfilter.dump.atoms`). The tally counts each atom under the condition that makes a filter send it, for
 example "table 5 is sent". The result, :class:`~dumpfilter.analyse.traffic.facts.Facts`, is small, and any filter can
 be applied to it.
@@ -130,8 +130,9 @@ class Tally:
         """Return a second tally for the same events but another size of each, for example the bytes that compression
         saved.
 
-        Its sums begin at 0. It continues after the events that were added here, possibly inside a transaction, and uses
-        the same numbers of tables and statements. The caller must add all further events to both tallies.
+        The second tally's sums begin at 0. The second tally continues after the events that were added to this tally,
+        possibly inside a transaction, and uses the same numbers of tables and statements. The caller must add all
+        further events to both tallies.
         """
         found = copy(self)
         found._stand_ins = copy(self._stand_ins)
@@ -433,7 +434,7 @@ class _Group(NamedTuple):
 
 
 class _Filters:
-    """All filters of a tally that have rules. Each method evaluates all of them at once."""
+    """All filters of a tally that have rules. Filters with equal verdicts are evaluated together."""
 
     def __init__(self, filters: Sequence[TableFlags]) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
