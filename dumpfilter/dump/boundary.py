@@ -147,6 +147,7 @@ class _Seen:
         The setting ``on_undecided`` of the imposed filters (set by the master's operator) says whether such events are
         sent, dropped, or stop the dump. Unless they are sent, mark unknown and unreadable events as WITHHELD, and note
         where the dump must stop. XA COMMIT and XA ROLLBACK stay, and incidents too if undecided events are dropped.
+        An event with LOG_EVENT_IGNORABLE_F is dropped and stops no dump.
         """
         on_undecided = self.flags.on_undecided
         if on_undecided is OnUndecided.SEND:

@@ -34,8 +34,9 @@ Integers = npt.NDArray[np.int64]
 @dataclass(slots=True, eq=False)
 class Gaps:
     """The gaps of one chunk (a message to a slave). A gap stands for consecutive transactions that the master dropped
-    at one position in the chunk. A gap has their GTIDs, the hits (uses of filter rules) of their events, and the binlog
-    position after them.
+    at one position in the chunk. A gap has the transactions' GTIDs, the hits (uses of filter rules) of their events,
+    and the binlog position after them. A gap for no transaction only has hits of events that are dropped inside the
+    next transaction.
 
     The fields are never changed. The class is not frozen, because making a frozen one takes three times as long.
     """
@@ -60,8 +61,8 @@ class Gaps:
         of byte offsets in a slave's relay log.
 
         A gap stands for consecutive transactions that the master dropped, and ``G_END`` is the position after them.
-        ``segment`` is the part of the relay log in which the gaps lie. If it is a part of a server's own binlog, the
-        gaps are returned unchanged.
+        ``segment`` is the part of the relay log in which the gaps lie. If ``segment`` is a part of a server's own
+        binlog, the gaps are returned unchanged.
         """
         if segment.position is None or not len(self):
             return self
@@ -228,7 +229,7 @@ class ChunkPlan:
         """A mapping from each kind of filter rule to the number of its hits that this chunk (a message to a slave)
         reports. A hit is a match of an event that the master dropped with a rule of the slave's filter.
 
-        The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
+        The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. The hits belong to the
         transactions between the previous chunk's resume point and this chunk's. A resume point is a transaction
         boundary at which a broken stream can begin again.
 

@@ -97,8 +97,8 @@ class Decided(NamedTuple):
     """The result of one filter's decision about a segment (a part of a binlog file): the plans of the chunks (messages)
     to send.
 
-    ``carry`` is the state of a transaction that continues in the next segment. It is None if the segment ends between
-    two transactions.
+    ``carry`` is the state of a transaction that continues in the next segment, or None if the segment ends between two
+    transactions.
     """
 
     plans: list[ChunkPlan]
@@ -125,8 +125,8 @@ _shared = attrgetter(
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. They suit every filter whose
-    slave needs all the segment's transactions, if no event from before the segment waits for a decision.
+    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. The columns suit every
+    filter whose slave needs all the segment's transactions, if no event from before the segment waits for a decision.
     """
     hit_role = segment.role
     if segment.xa_ends:
@@ -318,12 +318,12 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
 def _plan(
     file: str, reported: Reported, written: Sequence[Integers], before: Sequence[int], chunk: Sequence[int]
 ) -> ChunkPlan:
-    """Return the plan of one chunk (a message to a slave) of the binlog file ``file``. Its arrays are views of
+    """Return the plan of one chunk (a message to a slave) of the binlog file ``file``. The plan's arrays are views of
     ``written``: the byte ranges, gaps (runs of dropped transactions), runs of GTIDs and rule uses of all chunks of one
     call.
 
     ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :class:`~dumpfilter.dump.cut.Done`.
-    They tell where the chunk's part of each array begins and ends. ``reported`` has the GTIDs of the segment's
+    The two rows tell where the chunk's part of each array begins and ends. ``reported`` has the GTIDs of the segment's
     transactions that the slave lacks.
     """
     ranges, gaps, hits, _, runs = before[K.H_RANGES :]

@@ -276,8 +276,8 @@ class DumpThread:
     def fork(self) -> DumpThread:
         """Return an independent copy of this dump thread at the same position.
 
-        The copy makes the same plans for the same segments (parts of the binlog). It shares nothing that changes with
-        this thread, so that both may plan at the same time.
+        The copy makes the same plans for the same segments (parts of the binlog). The copy and this thread share
+        nothing that changes, so that both may plan at the same time.
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
@@ -286,7 +286,8 @@ class DumpThread:
 
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
         """Return an independent copy of this dump thread with other chunks (messages to the slave). The copy ends a
-        chunk at the first transaction boundary after ``chunk_size`` bytes of events.
+        chunk when the chunk has ``chunk_size`` bytes of events or more. The end is a transaction boundary. In a
+        transaction that is decided event by event, the end can also lie between two events.
         """
         fork = self.fork()
         fork.chunk_size = chunk_size
@@ -302,11 +303,11 @@ class DumpThread:
 
     @property
     def key(self) -> Hashable | None:
-        """A hashable value that is equal for dump threads that send the same bytes of all further events of a file. It
-        is None inside a transaction.
+        """A hashable value that is equal for dump threads that send the same bytes of all further events of a file.
+        Inside a transaction the value is None.
 
         A caller can use one plan (the description of a message) for all threads with equal keys at the same file. The
-        key does not name the file. Slaves have different keys if they name different GTID sets or server ids.
+        key does not name the file. The key of a thread that leaves out a GTID set equals only the keys of its copies.
         """
         if self.in_transaction:
             return None
@@ -374,8 +375,8 @@ class DumpThread:
 
     def passed(self, position: int) -> DumpThread:
         """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
-        events before it. It is for a caller that has decided these events itself, such as just received commits in
-        memory.
+        events before it. The method is for a caller that has decided these events itself, such as just received commits
+        in memory.
 
         The passed transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
         """

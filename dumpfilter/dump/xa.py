@@ -119,8 +119,8 @@ def without_unsent_ends(
 
 
 class Earlier(NamedTuple):
-    """The filters that selected the transactions which a slave has from earlier dumps. They decide whether the slave
-    needs XA COMMIT or XA ROLLBACK for a transaction that was prepared in these dumps.
+    """The filters that selected the transactions which a slave has from earlier dumps. These filters decide whether the
+    slave needs XA COMMIT or XA ROLLBACK for a transaction that was prepared in these dumps.
     """
 
     filters: tuple[TableFlags, ...]

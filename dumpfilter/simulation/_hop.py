@@ -34,7 +34,7 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The reports by which a sender tells its reader about transactions that a filter dropped: their bytes and times.
+    """The bytes and times of the reports by which a sender tells its reader about transactions that a filter dropped.
 
     Each array has one entry for each sent transaction. The entry is about the transactions dropped directly before the
     sent one.

@@ -55,9 +55,9 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     """Compute statistics of the lag of transactions from their times of commit and their lags, microseconds. Both
     arrays are in the order of receipt.
 
-    ``delays`` are further delays of all receipts, microseconds. Return the statistics for each of them, as if
+    ``delays`` are further delays of all receipts, microseconds. Return one entry of statistics for each delay, as if
     everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
-    which the lag is above this limit.
+    which the lag is above this limit. Without transactions all figures are 0.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]

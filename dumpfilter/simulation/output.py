@@ -140,7 +140,8 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
     """Write the results of a simulation or an experiment to the directory ``output``, all files or none, and print the
     results as tables or, with ``json``, as JSON.
 
-    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
+    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``. Raises
+    OutputError if the directory cannot be written.
     """
     with written_together(output) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
@@ -169,8 +170,8 @@ LEAST_ROWS = 3
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print the results of a simulation: a table of the nodes with the greatest lag for each run, and the rates or
-    delays that searches found.
+    """Print the results of a simulation or an experiment: a table of the nodes with the greatest lag for each run, and
+    the rates or delays that searches found.
     """
     most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
     hidden = 0

@@ -276,7 +276,8 @@ class _Simulation:
         within the limit.
 
         Return the found rate (bits per second) or delay (microseconds), and the node's greatest lag with it,
-        microseconds. Both are None if no value keeps the lag within the limit.
+        microseconds. Both are None if no value keeps the lag within the limit. Only values with at most three
+        significant digits are tried.
         """
 
         @functools.cache

@@ -27,7 +27,7 @@ K, F = StatementKind, FaultKind
 @dataclass(frozen=True)
 class Form:
     """The form in which ``dumpfilter binlog`` prints a statement, so that a client can run the printed text without an
-    error. A statement is printed unchanged, with IF EXISTS added, or as a comment.
+    error. A statement is printed unchanged, with words such as IF EXISTS added, or as a comment.
     """
 
     reason: str = ""
@@ -49,8 +49,8 @@ class Harmless:
     """The choice of each statement's printed form, so that a client can run the text on another server (the target)
     without an error.
 
-    For this purpose it tracks the objects that exist on the target. The caller must pass every statement that may
-    define an object in binlog order, including those that the filter drops.
+    For this purpose the class tracks the objects that exist on the target. The caller must pass every statement that
+    may define an object in binlog order, including those that the filter drops.
 
     Parameters:
         world: the model of the target's objects (databases, tables, routines …), which this class updates.

@@ -88,8 +88,8 @@ event is never joined with others into one atom.
 
 
 class Columns(NamedTuple):
-    """The events and transactions of a segment (consecutive events of one file) as columns. They are the input of
-    :func:`group`, the compiled loop that counts events.
+    """The events and transactions of a segment (consecutive events of one file) as columns, for :func:`group`, the
+    compiled loop that counts events.
 
     Columns whose names begin with ``txn_`` have one entry for each transaction, and the others one for each event. If a
     statement began in the previous segment, its earlier events come first in the columns.
@@ -148,9 +148,9 @@ def _mixed(value):
 def _hash(required, members, n):
     """Return a hash (uint64) of a condition, for the hash table that finds stored conditions.
 
-    A condition is, for example, "table 5 or table 7 is sent". It has the subject ``required`` (-1: none) and the first
-    ``n`` of ``members`` as its members, in any order. A subject is the number of a table or statement. The condition
-    holds for a filter that sends the required subject and at least one member.
+    A condition is, for example, "table 5 or table 7 is sent". The condition has the subject ``required`` (-1: none) and
+    the first ``n`` of ``members`` as members, in any order. A subject is the number of a table or statement. The
+    condition holds for a filter that sends the required subject and at least one member.
     """
     h = np.uint64(3) * _mixed(required + np.int64(1))
     for k in range(n):
@@ -238,8 +238,8 @@ def _condition(m, one_of, also):
     """Return the number of an atom's condition, which is its row index in ``m.conditions``. Store the condition if it
     is new.
 
-    An atom is a run of events that every filter sends or drops together. Its condition says which filters send it, for
-    example "table 5 or table 7 is sent". ``m`` holds the compiled loop's arrays.
+    An atom is a run of events that every filter sends or drops together. An atom's condition says which filters send
+    the atom, for example "table 5 or table 7 is sent". ``m`` holds the compiled loop's arrays.
 
     ``one_of`` is the index in ``m.lists`` of a list of subjects (numbers of tables and statements). The atom is sent by
     the filters that send at least one subject of the list, and also the subject ``also`` (-1: none).
@@ -407,7 +407,8 @@ def _decide(c, m, first, stop, held):
 @inner
 def _count_atoms(c, m, stop, held, bucket):
     """Count the atoms in ``m`` that have a condition, in the time bucket ``bucket``. An atom is a run of events that
-    every filter sends or drops together.
+    every filter sends or drops together. Atoms of the transaction's frame (GTID event, BEGIN and COMMIT) are only added
+    up in ``m.state``, because their condition is known at the transaction's end.
 
     Also count the rows events of ``c`` from ``held`` to the one before ``stop``, whose statement continues in the next
     segment.

@@ -79,9 +79,9 @@ class Origin(NamedTuple):
 class Conditions(_Narrow):
     """The conditions under which filters send events, such as "one of these tables is sent", as columns.
 
-    A condition's number is its index in ``required``. Its members are tables and statements, by number, or single
-    filters (negative numbers, see :mod:`dumpfilter.analyse.traffic._group`). A condition holds for a filter if the
-    filter sends one of the members, and also the ``required`` table or statement, if there is one.
+    A condition's number is its index in ``required``. A condition's members are tables and statements, by number, or
+    single filters (negative numbers, see :mod:`dumpfilter.analyse.traffic._group`). A condition holds for a filter if
+    the filter sends one of the members, and also the ``required`` table or statement, if there is one.
     """
 
     required: Int32
@@ -271,8 +271,8 @@ class Facts(_Narrow):
         Parameters:
             flags: the verdicts of the slave's filter about all tables and statements (:func:`flags_of`). None: no
                 rules.
-            origin: the server ids and domains that the slave wants (None: all). It must be None or one of those for
-                which the events were counted.
+            origin: the server ids and domains that the slave wants (None: all). ``origin`` must be None or one of those
+                for which the events were counted.
             number: the filter's index in the list of filters for which the events were counted.
 
         Raises ValueError for a filter with rules but no number if ``given_only`` is set.
@@ -387,7 +387,7 @@ class Facts(_Narrow):
 
     def summed(self) -> Facts:
         """Return the counts with rows merged that have equal condition (such as "this table is sent"), origin (server
-        and domain) and time bucket. Their counts are added up.
+        and domain) and time bucket. The counts of merged rows are added up.
         """
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))

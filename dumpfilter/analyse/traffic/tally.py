@@ -207,7 +207,8 @@ class Tally:
         self, segment: Segment
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]], list[int]]:
         """Return the role and the subject (number of a table or statement) of each event of a segment. A compressed
-        transaction is represented as a rows event on all its tables.
+        transaction is represented as one rows event on all its tables. If it changes no table, its event gets the role
+        FRAME, like BEGIN.
 
         An event's role tells how the event travels in a filtered stream. The third result has a pair for each
         compressed transaction with a single subject. The pair is the index of its event, and the number of inner events
@@ -251,8 +252,8 @@ class Tally:
         """Count, for each group of filters with equal verdicts, the difference between a whole Transaction_payload
         event (compressed transaction) and the part that these filters send.
 
-        ``event`` is the index of the event in ``segment``. The event has been counted whole under ``subject``, the
-        number of its tables, as the last transaction. ``read`` reads bytes of the file.
+        ``event`` is the index of the event in ``segment``. The event has been counted whole, as the last transaction,
+        under ``subject``, the number that stands for all tables of the transaction. ``read`` reads bytes of the file.
         """
         memory, filters = self._memory, self._filters
         size, inner = int(segment.size[event]), segment.payloads[event]
@@ -306,8 +307,8 @@ class Tally:
         return int(self._memory.state[K.N_CONDITIONS])
 
     def _conditions(self) -> Conditions:
-        """Return all conditions (such as "table 5 is sent"). Tables and statements have their numbers in the register
-        of tables and statements.
+        """Return all conditions (such as "table 5 is sent"). The conditions name tables and statements by their numbers
+        in the register of tables and statements.
         """
         rows, end = self._memory.conditions[: self.conditions_count], self._memory.state[K.N_MEMBERS]
         return Conditions(
@@ -374,7 +375,8 @@ class Tally:
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
         """Make room for the conditions and units (rows of counts) of a transaction with ``events`` events.
 
-        ``adds_up`` allows to merge units with equal condition, origin and time bucket first.
+        With ``adds_up`` True, units with equal condition, origin and time bucket may be merged first, which makes room
+        without longer arrays. With False no units are merged.
         """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])

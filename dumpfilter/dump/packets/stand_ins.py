@@ -361,7 +361,7 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
     transaction that began in an earlier segment is not at ``resume``.
 
     Parameters:
-        plan: the description of the chunk, as a dump thread made it from this segment. It must not be joined with
+        plan: the description of the chunk, as a dump thread made it from this segment. The plan must not be joined with
             another plan yet.
         segment: the part of the binlog file to which the plan belongs.
         resume: the last transaction boundary at or before the position at which planning began. The Gtid event of a
@@ -425,8 +425,8 @@ def _of_mysql(dropped: Dropped) -> Dropped:
 
 
 def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
-    """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). They are the
-    last GTID of each domain before each position of the chunk.
+    """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). A replica needs
+    one for the last GTID of each domain before each position of the chunk.
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event names.

@@ -288,7 +288,7 @@ class GapList:
     """A collector of the gaps (runs of dropped transactions) of one chunk, a message of the stream to a slave. The
     caller adds each transaction in binlog order by :meth:`drop` or :meth:`send`, and then calls :meth:`message`.
 
-    For a few gaps this takes a fraction of the time of :func:`gaps_to_proto`, which encodes arrays.
+    For a few gaps this class takes a fraction of the time of :func:`gaps_to_proto`, which encodes arrays.
     """
 
     def __init__(self) -> None:
@@ -320,8 +320,8 @@ class GapList:
         """Add a transaction that the master sends, whole or in part, the next one of the binlog. ``size`` is the number
         of bytes that are sent, so that later gaps (runs of dropped transactions) get the right offset in the chunk.
 
-        ``hits`` is for the dropped events of a part. It maps the index of a kind of rule in ``SLAVE_RULE_KINDS`` to the
-        number of times that they used such rules.
+        ``hits`` is for the events that the master drops from a transaction that is sent in part. The mapping has the
+        number of times that these events used rules of a kind, by the kind's index in ``SLAVE_RULE_KINDS``.
         """
         self._close()
         self._used.update(hits)
