@@ -489,7 +489,7 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
     """Return the decisions about all tables and statements of a binlog set as a dictionary for JSON.
 
-    ``filters`` are the filters that made these decisions. Their rules are included. Sizes are in bytes.
+    ``filters`` are the filters that made these decisions. The result includes the filters' rules. Sizes are in bytes.
     """
     counts = asdict(found.counts)
     # Stand-ins are sent to real replicas alone.

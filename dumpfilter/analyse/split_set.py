@@ -1,8 +1,8 @@
 """The directory that ``dumpfilter split`` writes: several binlog sets made from one, with a manifest.
 
 A split divides one binlog set, the source, into several binlog sets (the outputs), for example one for each schema.
-The manifest is the file ``manifest.json`` beside the outputs. It records the source, the split's options, and the
-part of the source that each written file holds. One rename publishes all files of a split, so a directory with a
+The manifest is the file ``manifest.json`` beside the outputs. The manifest records the source, the split's options, and
+the part of the source that each written file holds. One rename publishes all files of a split, so a directory with a
 manifest is complete. With the manifest, each output can be purged and backed up separately.
 """
 

@@ -35,8 +35,9 @@ any subject of the list. Lists share their tails, since a later event of a state
 before.
 
 The verdicts of 64 filters about a subject are one word of 64 bits, with one bit for each filter. :func:`weigh`
-makes a word for each atom, and words for each transaction. They name the filters that send the whole transaction, and
-the filters that send a part. Only a transaction of which some filter sends a part is cut into atoms.
+makes a word for each atom, and words for each transaction. The words of a transaction name the filters that send the
+whole transaction, and the filters that send a part. Only a transaction of which some filter sends a part is cut into
+atoms.
 """
 
 from __future__ import annotations
@@ -167,13 +168,13 @@ class Columns(NamedTuple):
     """The arrays of a segment (a part of a binlog file), from which :mod:`dumpfilter.dump.cut` decides for each filter
     which events are sent.
 
-    ``offset``, ``size``, ``role`` and ``subject`` have an entry for each event. They are the byte offset in the file,
-    the size in bytes, the role, and the index of the event's table or statement in the binlog set's list of them. A
-    role (:mod:`dumpfilter.binlog.roles`) says with which other events the master sends the event. The arrays
-    ``txn_...`` have an entry for each transaction, as :class:`~dumpfilter.index.segment.Segment` describes them.
-    ``txn_event`` is the index of a transaction's first event. ``txn_source`` (the index of the GTID source) and
-    ``txn_number`` are the transaction's GTID. ``txn_set`` is the start of the transaction's entries in ``set_subject``,
-    a list of tables. If a transaction has such entries, equal verdicts about all of them decide the whole transaction.
+    ``offset``, ``size``, ``role`` and ``subject`` have an entry for each event: the byte offset in the file, the size
+    in bytes, the role, and the index of the event's table or statement in the binlog set's list of them. A role
+    (:mod:`dumpfilter.binlog.roles`) says with which other events the master sends the event. The arrays ``txn_...``
+    have an entry for each transaction, as :class:`~dumpfilter.index.segment.Segment` describes them. ``txn_event`` is
+    the index of a transaction's first event. ``txn_source`` (the index of the GTID source) and ``txn_number`` are the
+    transaction's GTID. ``txn_set`` is the start of the transaction's entries in ``set_subject``, a list of tables. If a
+    transaction has such entries, equal verdicts about all of them decide the whole transaction.
 
     Columns that are made for one filter may begin with carried events. A carried event lies before the segment, in the
     transaction that continues in the segment. Later events of this transaction decide whether the carried event is
@@ -227,8 +228,8 @@ class Columns(NamedTuple):
     """
     hits: Int64s2
     """Rule uses (hits) that are known already, int64 of shape (n, 3), in the order of their transactions: the
-    transaction's number, the column of :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. They come
-    from the earlier part of a continued transaction, and from inside compressed transactions.
+    transaction's number, the column of :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. These rule
+    uses come from the earlier part of a continued transaction, and from inside compressed transactions.
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:

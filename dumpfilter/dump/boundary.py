@@ -1,7 +1,7 @@
-"""The filtering of events about which rules for tables cannot decide. It is for imposed filters (filters that the
-master's operator sets for a slave).
+"""The filtering of events about which rules for tables cannot decide. Only imposed filters (filters that the master's
+operator sets for a slave) need this filtering.
 
-:func:`withhold` looks at each segment before the compiled decision. It withholds three sorts of events:
+:func:`withhold` looks at each segment before the compiled decision. The function withholds three kinds of events.
 
 - The text of a row-based statement (Rows_query, Annotate_rows), unless the imposed filters allow every table of the
   statement. The text quotes the statement's values and names tables that the statement only reads. The rows alone do
@@ -10,7 +10,7 @@ master's operator sets for a slave).
   says whether the dump stops there, drops the event, or sends it.
 - Blocks of LOAD DATA (Begin_load_query, Append_block) that no Execute_load_query follows. Their table is unknown.
 
-XA COMMIT and XA ROLLBACK hold nothing but an xid. They pass even when the prepared transaction is unknown.
+XA COMMIT and XA ROLLBACK hold nothing but an xid. Both pass even when the prepared transaction is unknown.
 """
 
 from __future__ import annotations
@@ -214,9 +214,9 @@ class _Seen:
         return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
 
     def _is_alone(self, event: int) -> bool:
-        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. They must if ``event`` is no
-        Execute_load_query, and the imposed filters (set by the master's operator) drop undecided events. A withheld
-        event takes the blocks along anyway.
+        """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. The blocks must be dropped
+        if ``event`` is no Execute_load_query, and the imposed filters (set by the master's operator) drop undecided
+        events. A withheld event takes the blocks along anyway.
 
         If the imposed filters stop at undecided events, note that the dump must stop there.
         """
@@ -319,7 +319,7 @@ def _allows(
 
 
 def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
-    """Return the session's current database (default database), to which table names without a database belong. It is
+    """Return the session's current database (default database), to which table names without a database belong. This is
     the database in the table maps of the tables that the statement writes and names without a database.
 
     Return None if the table maps do not prove one database.

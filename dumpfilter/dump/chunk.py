@@ -3,7 +3,7 @@ bytes.
 
 A slave gets no event of a transaction that the master drops whole. The slave still needs the transaction's GTID, the
 position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap holds all three for a
-run of consecutive dropped transactions. It also says before which byte of the chunk's events it lies, so that the
+run of consecutive dropped transactions. A gap also says before which byte of the chunk's events it lies, so that the
 slave knows the GTID set after each transaction that it applies.
 
 Events are also dropped inside a transaction that is sent in part. Their hits are in a gap without an end position,
@@ -144,8 +144,8 @@ class Counts:
     bytes_gtid: int = 0
     """The bytes of the stand-ins (empty transactions with the GTIDs of dropped ones) that a real replica gets.
 
-    They are neither read, sent nor dropped. A dump thread leaves this count 0, because only the messages for a real
-    replica hold stand-ins.
+    These bytes are neither read, sent nor dropped. A dump thread leaves this count 0, because only the messages for a
+    real replica hold stand-ins.
     """
 
     def add(self, other: Counts) -> None:
@@ -172,8 +172,8 @@ class Reported(NamedTuple):
     """
 
     source: npt.NDArray[np.int32]
-    """The number of the GTID source of each transaction. It is negative for a transaction without a GTID, or whose
-    GTID the slave has.
+    """The number of the GTID source of each transaction. The number is negative for a transaction without a GTID, or
+    whose GTID the slave has.
     """
     told: npt.NDArray[np.int64]
     """The runs of consecutive GTIDs of transactions that an earlier master dropped, one in each row. The columns are

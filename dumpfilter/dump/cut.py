@@ -59,15 +59,16 @@ OF_NEXT = 0
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
-"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. They
-are: the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs of
-GTIDs and of its hits (rule uses).
+"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. The
+columns are the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs
+of GTIDs and of its hits (rule uses).
 """
 GAP_COLUMNS = 5
 
 H_END, H_RESUME, H_RESUME_BYTES = range(3)
 """The columns of a chunk (a message to a slave) that describe its end (:class:`~dumpfilter.dump.chunk.ChunkPlan`).
-They are the end, the resume point (a transaction boundary), and the bytes that the chunk sends before the resume point.
+The columns are the end, the resume point (a transaction boundary), and the bytes that the chunk sends before the resume
+point.
 """
 (
     H_EVENTS_READ,

@@ -31,16 +31,16 @@ _HAS_NONE: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 class Carry(NamedTuple):
     """The state of one filter's decision about a transaction that continues in the next segment (the next part of the
-    binlog file). It holds the events that wait for later events, and tells whether the slave was sent a part of the
-    transaction.
+    binlog file). The state holds the events that wait for later events, and tells whether the slave was sent a part of
+    the transaction.
     """
 
     events: Integers
     """The events about which events of the next segment (a part of a binlog file) decide, with the columns ``C_...`` of
     :mod:`dumpfilter.dump.cut`.
 
-    They are the GTID and BEGIN of a transaction of which nothing is sent yet, the context events and table maps of the
-    open statement, and the last rows event.
+    These events are the GTID and BEGIN of a transaction of which nothing is sent yet. They also are the context events
+    and table maps of the open statement, and the last rows event.
     """
     is_kept: bool
     """Whether an event of the transaction has been sent to the slave."""
@@ -79,8 +79,8 @@ class Flags(Protocol):
 class Asked(NamedTuple):
     """The input of :func:`decide` for one filter and one segment (a part of a binlog file).
 
-    It has the filter's known answers about each table and statement. It also has the position from which the slave
-    needs events.
+    The input has the filter's verdicts about each table and statement, and the position from which the slave needs
+    events.
     """
 
     flags: Flags
@@ -137,8 +137,8 @@ def columns_of(segment: Segment) -> A.Columns:
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
     """Return the ``columns`` of a segment (a part of a binlog file) with the events of ``carry`` in front. The carried
-    events lie before the segment in the binlog file. They wait for a decision, because their transaction continues in
-    the segment.
+    events lie before the segment in the binlog file. These events wait for a decision, because their transaction
+    continues in the segment.
     """
     events = carry.events
     n = len(events)

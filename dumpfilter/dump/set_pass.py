@@ -2,8 +2,8 @@
 binlogs or write them anew.
 
 A :class:`Selection` chooses transactions by position, time and GTID, with the options of ``mysqlbinlog`` such as
-``--start-position``. It takes whole transactions only. ``mysqlbinlog`` can cut a transaction in two, and then prints a
-part that cannot be replayed. The clever filter (WL#40) follows tables through the binlog, so it must see every
+``--start-position``. A Selection takes whole transactions only. ``mysqlbinlog`` can cut a transaction in two, and then
+prints a part that cannot be replayed. The clever filter (WL#40) follows tables through the binlog, so it must see every
 statement in the binlog's order.
 """
 
@@ -247,9 +247,9 @@ class PlannedSegment(NamedTuple):
     """A segment of a binlog file (consecutive events of at most 4 MiB, or one larger event), with the plan of what a
     slave is sent of it.
 
-    The plan describes one chunk (message to a slave), because the pass makes one chunk of each segment. It has the byte
-    ranges that pass the filter, the counts of events and bytes, the GTIDs of the transactions, and the gaps, which
-    stand for dropped transactions.
+    The plan describes one chunk (message to a slave), because the pass makes one chunk of each segment. The plan has
+    the byte ranges that pass the filter, the counts of events and bytes, the GTIDs of the transactions, and the gaps,
+    which stand for dropped transactions.
     """
 
     segment: Segment

@@ -256,8 +256,8 @@ class DumpThread:
         """
         self._xa_ends = XaEnds(earlier, () if earlier is None else earlier.older)
         self._really_sent = SentParts()
-        """A record of the XA transactions that were sent with the filter in force. It is used only for imposed filters
-        that drop events of unknown types.
+        """A record of the XA transactions that were sent with the filter in force. This record is used only for imposed
+        filters that drop events of unknown types.
         """
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
@@ -368,8 +368,8 @@ class DumpThread:
         """Whether the filter's decisions about tables alone decide the next transactions, if these are plain row
         changes. Then a decision can be cached and used for other transactions with the same tables.
 
-        The value is False inside a transaction, and if the slave leaves out transactions. It is also False with an
-        imposed filter, which the master's operator sets.
+        The value is False inside a transaction, if the slave leaves out transactions, and with an imposed filter, which
+        the master's operator sets.
         """
         return not (self.in_transaction or self.flags.boundary or self._exclusion.is_on)
 

@@ -12,7 +12,7 @@ Three places keep the rule:
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
-- :class:`SentParts` stores these decisions. It also follows the XA transactions of segments by their events, for
+- :class:`SentParts` stores these decisions, and also follows the XA transactions of segments by their events, for
   decisions that the index cannot know: those of the clever filter, and of imposed filters that drop events of unknown
   types.
 
@@ -126,8 +126,8 @@ class Earlier(NamedTuple):
     filters: tuple[TableFlags, ...]
     """The filters of earlier dumps, of which one selected each transaction before :attr:`position` in :attr:`file`."""
     older: tuple[TableFlags, ...]
-    """All filters of earlier dumps, one of which selected each transaction before the start of this dump. They are
-    :attr:`filters`, and the present filter if earlier dumps have used it.
+    """All filters of earlier dumps, one of which selected each transaction before the start of this dump. These filters
+    are :attr:`filters`, and the present filter if earlier dumps have used it.
     """
     file: str = ""
     """The binlog file that the slave's dumps had reached when its filter last changed. Empty: one of :attr:`filters`

@@ -4,10 +4,10 @@ lag and byte counts.
 A *hop* is a network link that keeps transactions in order, or the applier of a node. A *route* has the hops from an
 origin to a node. Hops and routes are plain values without names, so that nodes with equal routes are computed once.
 
-A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). It arrived at the sender at ``a``,
-the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a whole
-nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into ranges.
-Times on a route are whole nanoseconds.
+A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). The transaction arrived at the sender
+at ``a``, the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a
+whole nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into
+ranges. Times on a route are whole nanoseconds.
 
 A simulation computes the arrivals at a node, a :class:`Flow` for each route. An experiment measures the
 arrivals. This module derives the figures for simulations and experiments.
@@ -56,8 +56,8 @@ MICROSECOND = 1_000
 NEVER = 1 << 62
 """The end time of an outage that never ends, nanoseconds."""
 _MOST_DENOMINATOR = 10**9
-"""The limit of the denominator of the time for one byte. It keeps the products with a transaction's bytes within 64
-bits.
+"""The limit of the denominator of the time for one byte. This limit keeps the products with a transaction's bytes
+within 64 bits.
 """
 
 
@@ -542,8 +542,9 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
     chunks or MySQL packets.
 
     ``traffic`` has the transactions of the sender's binlog, and ``number`` is the index of the filter on the link
-    (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only
-    for empty transactions that replace dropped ones. None means that the sender finds all transactions together.
+    (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. These times
+    matter only for empty transactions that replace dropped ones. None means that the sender finds all transactions
+    together.
     """
     sent = traffic.sent(number)
     if form is Form.EVENTS:
@@ -718,8 +719,8 @@ class Schedule:
         )
 
     def with_overhead(self, hop: Hop) -> Hop:
-        """Return a copy of the link ``hop`` with the bytes that each gRPC message adds to this binlog's events. They
-        are 0 for a link that carries MySQL's protocol.
+        """Return a copy of the link ``hop`` with the bytes that each gRPC message adds to this binlog's events. These
+        bytes are 0 for a link that carries MySQL's protocol.
         """
         return hop._replace(message_overhead=self.overhead if hop.message else 0)
 
@@ -907,8 +908,8 @@ class Group:
     routes: tuple[Route, ...]
     nodes: tuple[PlannedNode, ...]
     delay: int = 0
-    """A part of the last link's delay that ``routes`` do not contain, microseconds. It is added to all arrival times.
-    Groups that differ in this part only are computed together.
+    """A part of the last link's delay that ``routes`` do not contain, microseconds. This part is added to all arrival
+    times. Groups that differ in this part only are computed together.
     """
 
 

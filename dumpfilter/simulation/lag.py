@@ -1,7 +1,7 @@
 """Measures of a node's lag, computed from the times at which transactions were committed and received.
 
 The lag of a transaction is the time from its commit to its arrival at the node. The lag of a node at a moment is the
-age of the oldest transaction that the node has not received. It is 0 if the node has received all of them.
+age of the oldest transaction that the node has not received. The lag is 0 if the node has received all transactions.
 
 All times are microseconds in whole numbers. Simulated and measured times are evaluated by the same functions.
 """

@@ -40,7 +40,7 @@ _SETTING = (
     Column("sweep_link", TEXT, "The link of a sweep; null for all links."),
     Column("repetition", INT, "The repetition's number, from 1."),
 )
-"""The columns that say which run a row belongs to. They begin each table but ``found``."""
+"""The columns that say which run a row belongs to. Each table but ``found`` begins with these columns."""
 _SPAN = (
     Column("start", INT, "Microseconds since the run's first commit."),
     Column("width", INT, "The length of the span."),
@@ -211,7 +211,7 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _row(node: NodeFigures, run: Run) -> tuple[str, ...]:
-    """Return the cells of one row, about a node, in the table of a run on the terminal. They are name, bytes, the
+    """Return the cells of one row, about a node, in the table of a run on the terminal. The cells are name, bytes, the
     figures of the lag, and the catch-up time after each outage.
     """
     outages = [outage for link in run.links if link.target == node.name for outage in link.outages]

@@ -110,8 +110,8 @@ class Leg:
 
     @property
     def unfiltered(self) -> FilterKey:
-        """The filter of this link in a simulation without filter rules, with which filtering is compared. It passes
-        everything except the server ids and domain ids that a slave on the path ignores.
+        """The filter of this link in a simulation without filter rules, with which filtering is compared. This filter
+        passes everything except the server ids and domain ids that a slave on the path ignores.
         """
         return FilterKey((), self.logged.origin)
 

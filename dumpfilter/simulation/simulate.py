@@ -1,8 +1,8 @@
 """The simulation of a topology under several settings, such as different rates of its links.
 
-It can also search for the slowest rate, or the longest delay, with which the lag of a node stays within a limit. The
-module parses the options that name settings, searches and binlogs: ``--sweep``, ``--scale-load``, ``--variant``,
-``--find`` and ``--binlog``.
+The module also searches for the slowest rate, or the longest delay, with which the lag of a node stays within a limit.
+Further functions parse the options that name settings, searches and binlogs: ``--sweep``, ``--scale-load``,
+``--variant``, ``--find`` and ``--binlog``.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ from dumpfilter.topology.model import Topology
 _BATCHES = 128
 """The least number of batches into which many items are divided, so that all threads end at about the same time."""
 _MOST_CELLS = 1 << 23
-"""The maximum number of transactions, times the groups of nodes that are computed together. It limits the memory of a
-thread to about 150 MB.
+"""The maximum number of transactions, times the groups of nodes that are computed together. This maximum limits the
+memory of a thread to about 150 MB.
 """
 _SECOND = 1_000_000
 """The number of microseconds in a second."""

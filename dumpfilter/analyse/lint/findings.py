@@ -124,7 +124,7 @@ class Item:
     """The fault as a sentence, in which ``{names}`` stands for the names that have the fault."""
     cure: str
     name: str = ""
-    """The table or database that has the fault. It replaces ``{names}`` in the texts."""
+    """The table or database that has the fault. This name replaces ``{names}`` in the texts."""
     events: tuple[SetEvent, ...] = ()
     """The events that show the fault, beginning with its cause."""
     errors: tuple[int, ...] = ()
@@ -254,9 +254,9 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
 def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
     """Return a remedy, as a sentence, for a filter that drops CREATE DATABASE of ``database``.
 
-    If possible, the remedy is a rule that passes this statement and still drops the database's tables. Otherwise it is
-    to create the database on the replica. The server compares CREATE DATABASE hr with wild rules as the text "hr.",
-    which "hr._%" does not match.
+    If possible, the remedy is a rule that passes this statement and still drops the database's tables. Otherwise the
+    remedy is to create the database on the replica. The server compares CREATE DATABASE hr with wild rules as the text
+    "hr.", which "hr._%" does not match.
     """
     do, ignore = RuleKind.WILD_DO_TABLE.option, RuleKind.WILD_IGNORE_TABLE.option
     added = f"--{do}={escaped(database)}. for the database without its tables"

@@ -1,7 +1,7 @@
 """The entry point of lint, and the checks of the rules themselves.
 
 These checks find rules that match nothing in the binlog set, with the probable reason, and rules that match too much.
-They also find rules without effect, because the server never evaluates them or another rule decides first.
+The checks also find rules without effect, because the server never evaluates them or another rule decides first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The simulation of a replica with a filter. It finds events that pass the filter but fail on the replica.
+"""The simulation of a replica with a filter. The simulation finds events that pass the filter but fail on the replica.
 
-A replica runs statements again. Their triggers and stored functions run on the replica, and their subqueries read
-the replica's tables. Only objects that the binlog set itself creates are followed. No faults are reported about other
-objects.
+A replica runs statements again. The triggers and stored functions of a statement run on the replica, and the
+statement's subqueries read the replica's tables. Only objects that the binlog set itself creates are followed. No
+faults are reported about other objects.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Cause(NamedTuple):
 class ReplicaWalk:
     """A simulation of a replica with a filter, which follows the replica's objects (tables, views …) event by event.
 
-    It finds the events of a binlog set that pass the filter but fail on the replica.
+    The walk finds the events of a binlog set that pass the filter but fail on the replica.
     """
 
     rule_filter: ReplicationFilter

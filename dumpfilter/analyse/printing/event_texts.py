@@ -1,8 +1,8 @@
 """The text of sequences of events: Table_map and rows events, and the BEGIN, COMMIT and similar events around them.
 
-As in ``mysqlbinlog``, the text of a statement has three sections. They are lines about its events, a BINLOG statement
-with its events, and its rows as comments. The rows of many consecutive events become text at once, by compiled
-functions. If such a batch ends inside a statement, the last two sections are buffered until the statement's end.
+As in ``mysqlbinlog``, the text of a statement has three sections: lines about its events, a BINLOG statement with its
+events, and its rows as comments. The rows of many consecutive events become text at once, by compiled functions. If
+such a batch ends inside a statement, the last two sections are buffered until the statement's end.
 
 A *cell* is the smallest piece of text: a range of bytes, and a style that tells how they become text.
 """

@@ -132,8 +132,8 @@ class Harmless:
     def decides(self, query: QueryEvent) -> bool:
         """Tell whether earlier statements of the set decide about a statement that the filter leaves undecided.
 
-        This can be so for DROP TRIGGER, which names no table. The CREATE TRIGGER named the table, and the filter
-        passed or dropped it.
+        Only for DROP TRIGGER, which names no table, the result can be True. The CREATE TRIGGER named the table, and the
+        filter passed or dropped it.
         """
         facts = self._facts(query)
         if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:

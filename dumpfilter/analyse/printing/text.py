@@ -163,8 +163,8 @@ class TextPrinter:
         kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that this
             filter drops. None: no such filter.
         rows_ok: a function that tells whether the filter passes row events of a table, given the table's database and
-            name on the source. It is needed with database rules, with which the filter may drop some changes of a table
-            and pass others.
+            name on the source. This function is needed with database rules, with which the filter may drop some changes
+            of a table and pass others.
         is_verified: whether the events' checksums are known to be right.
     """
 

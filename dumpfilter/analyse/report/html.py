@@ -130,7 +130,8 @@ def render(
     **values: Any,
 ) -> str:
     """Return the HTML text of a report's page. ``template`` is the name of a Jinja template, a file in the folder
-    ``template`` of the Python package ``package``. It may import templates of :mod:`dumpfilter.analyse.report`.
+    ``template`` of the Python package ``package``. The template may import templates of
+    :mod:`dumpfilter.analyse.report`.
 
     ``charts`` has the line charts by name; None stands for a chart that the page does not have. ``filters`` are further
     Jinja filters by name, and ``values`` the variables of the template.

@@ -87,8 +87,8 @@ def print_json(value: BaseModel | dict[str, Any], *, indent: int | None = 1) -> 
 
 
 def show(result: BaseModel | dict[str, Any], as_json: bool, print_for_people: Callable[[], object]) -> None:
-    """Print the result of a command to standard output. With ``as_json`` it is JSON. Otherwise ``print_for_people`` is
-    called, which prints the result as text.
+    """Print the result of a command to standard output. With ``as_json`` True the output is JSON. With False
+    ``print_for_people`` is called, which prints the result as text.
     """
     if as_json:
         print_json(result)

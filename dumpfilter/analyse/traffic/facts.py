@@ -23,7 +23,7 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, Ta
 from dumpfilter.index.subjects import Subject, Subjects
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
-"""The names of the columns with counts. They are summed when equal units (rows) are merged."""
+"""The names of the columns with counts. The counts are summed when equal units (rows) are merged."""
 
 COLUMNS = ("condition", "origin", "bucket", *COUNTS)
 """The names of all columns. Each column has one entry per unit (row)."""

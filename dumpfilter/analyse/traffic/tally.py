@@ -7,8 +7,8 @@ example "table 5 is sent". The result, :class:`~dumpfilter.analyse.traffic.facts
 be applied to it.
 
 Conditions do not give the size of a compressed transaction of which a part is dropped. The tally counts such a
-transaction whole. It then cuts the transaction with the dump thread's own code, once for each group of filters with
-equal verdicts, and counts the difference for these filters.
+transaction whole. The tally then cuts the transaction with the dump thread's own code, once for each group of filters
+with equal verdicts, and counts the difference for these filters.
 """
 
 from __future__ import annotations

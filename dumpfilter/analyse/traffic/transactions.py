@@ -55,8 +55,8 @@ class Sent(NamedTuple):
     transaction: Ints
     """The indexes of the transactions in the binlog set, ascending."""
     bytes: Ints
-    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count
-    with the transaction before them. Those before the first transaction count with the first sent one.
+    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count with
+    the sent transaction before them. Events before the first sent transaction count with that transaction.
     """
     events: Ints
     """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""

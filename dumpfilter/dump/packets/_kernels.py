@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops over the events of a chunk (a message of the stream). They put events into packets of the
+"""Compiled loops over the events of a chunk (a message of the stream). The loops put events into packets of the
 client/server protocol, and insert stand-ins (empty transactions in place of dropped ones).
 """
 
@@ -68,9 +68,9 @@ def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
     event with an impossible length.
 
     Return six numbers. The first two are the size of the packets in bytes, and the sequence number after the last
-    packet. The next two are offsets in ``events``, or -1 for none. They belong to the first event with an impossible
-    length, and to the first event outside of the transaction of the Gtid event before it (MySQL). The last two are the
-    offset of the last event, and the last ``end_log_pos`` that is not 0.
+    packet. The next two are offsets in ``events``, or -1 for none: of the first event with an impossible length, and of
+    the first event outside of the transaction of the Gtid event before it (MySQL). The last two are the offset of the
+    last event, and the last ``end_log_pos`` that is not 0.
     """
     source = _U(events.ctypes.data)
     begin = _U(out.ctypes.data)

@@ -122,8 +122,8 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
 
 
 class Kept(NamedTuple):
-    """The size and CRC32 of the events of an incomplete transaction that a slave has received. They lie after the
-    slave's last resume point, a transaction boundary at which a broken stream can begin again.
+    """The size and CRC32 of the events of an incomplete transaction that a slave has received. These events lie after
+    the slave's last resume point, a transaction boundary at which a broken stream can begin again.
 
     The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
     """
