@@ -304,7 +304,7 @@ def explain_statement(
 ) -> ExplainedStatement:
     """Explain the filters' decision about a statement that the server logs as text (not as rows).
 
-    The text of an UPDATE of several tables does not always tell which of these tables change. Then the decision is
+    The text of an UPDATE of several tables does not always tell which of these tables change. Then the decision can be
     "undecided", although the statement's event in a binlog tells the changed tables. BEGIN, COMMIT and similar
     statements are never filtered.
 
@@ -455,9 +455,8 @@ def _current(subject: Subject | None) -> str:
 def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "") -> dict[str, Any]:
     """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
 
-    ``decision`` is None for an event that no rule decides, such as Rotate. Only for None, ``why`` is the reason in the
-    result.
-    The verdict ``undecided`` means that the master sends the event and the slave decides.
+    ``decision`` is None for an event that no rule decides, such as Rotate. For None, ``why`` is the reason in the
+    result. The verdict ``undecided`` means that the master sends the event and the slave decides.
     """
     if decision is None:
         return {"verdict": None, "step": None, "why": why, "rule": None, "name": None}

@@ -218,7 +218,7 @@ def render_manifest(manifest: Manifest, binlogs: Iterable[NamedBinlog], console:
 
 
 def render_split(manifest: Manifest, output: Path, console: Console, *, already: bool = False) -> None:
-    """Print a table of the binlogs that a split wrote into ``output``. ``already`` tells that an earlier command
+    """Print a table of the binlogs that a split wrote into ``output``. ``already`` tells whether an earlier command
     made this split.
     """
     nbytes = sum(each.size for each in manifest.source)

@@ -60,8 +60,8 @@ OF_NEXT = 0
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
 """The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. The
-columns are the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs
-of GTIDs and of its hits (rule uses).
+columns are the chunk's bytes before the gap, the file offset after the gap, and the gap's first transaction. The last
+two are the ends of the gap's runs of GTIDs and of its hits (rule uses).
 """
 GAP_COLUMNS = 5
 

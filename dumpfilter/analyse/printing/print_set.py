@@ -54,8 +54,9 @@ def print_binlog(
         log: receives warnings, and a progress bar if ``log`` is a terminal and ``out`` is not.
         verify: whether event checksums are verified.
 
-    Raises BinlogError for a damaged binlog, after printing the events before the damage. Raises OptionError and
-    GtidError for bad options, and OutputError if a LOAD DATA file cannot be written.
+    Raises BinlogError for a damaged binlog, after printing the events before the damage. Raises PositionError for a
+    start position inside a transaction, OptionError for other bad options, and OutputError if a LOAD DATA file cannot
+    be written.
     """
     for pattern in options.target_has or ():
         if "." not in pattern:
@@ -120,8 +121,8 @@ def write_binlog(
     An empty ``base`` stands for the base name of the source's files. With ``tables_info`` True every Query event gets
     the names of its statement's tables, a format that servers cannot read. With False Query events keep their format.
 
-    Raises BinlogError for a damaged binlog, OptionError and GtidError for bad options, and OutputError if the new files
-    cannot be written. After an error no new files are left.
+    Raises BinlogError for a damaged binlog, PositionError for a start position inside a transaction, OptionError for
+    other bad options, and OutputError if the new files cannot be written. After an error no new files are left.
     """
     work = _Work(binlogs, filters, selection, log, verify=verify)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
@@ -203,7 +204,7 @@ class _Work:
 def range_of(options: SelectionOptions, family: Family) -> Range:
     """Return the range of events that the options select by position, date and time, and GTIDs.
 
-    Raises OptionError for a bad value or two options that exclude each other, and GtidError for malformed GTIDs.
+    Raises OptionError for a bad value, for malformed GTIDs, and for two options that exclude each other.
     """
     start, after = _position(options.start_position, "--start-position", family)
     stop, up_to = _position(options.stop_position, "--stop-position", family)
