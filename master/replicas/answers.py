@@ -96,7 +96,9 @@ class DumpRequest:
 
     server_id: int
     flags: int
-    """Flags such as NON_BLOCK. The families give the bit 2 different meanings."""
+    """Flags such as NON_BLOCK. The flag 2 is HEARTBEAT_V2 in a request to MySQL, and ANNOTATE_ROWS in a request to
+    MariaDB.
+    """
     file: str
     """The binlog file. Empty for the first one, and for a start by GTID."""
     position: int
@@ -113,7 +115,7 @@ def fatal(text: str) -> SqlError:
 
 def parse_register_replica(data: bytes) -> Registration:
     """Parse the command COM_REGISTER_SLAVE, by which a replica names itself. ``data`` is the packet after the command
-    byte. Raises MalformedPacket.
+    byte. Raises MalformedPacket if the packet ends too early.
     """
     fields = Fields(data)
     server_id = fields.uint(4)
@@ -129,7 +131,9 @@ def parse_register_replica(data: bytes) -> Registration:
 
 def parse_binlog_dump(data: bytes) -> DumpRequest:
     """Parse the command COM_BINLOG_DUMP, by which a replica asks for events from a file and position. ``data`` is the
-    packet after the command byte. Raises MalformedPacket.
+    packet after the command byte.
+
+    Raises MalformedPacket if the packet ends too early or the file name is too long.
     """
     fields = Fields(data)
     position = fields.uint(4)
@@ -142,8 +146,8 @@ def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
     """Parse the command COM_BINLOG_DUMP_GTID, by which a MySQL replica asks for the transactions that its GTID set
     lacks. ``data`` is the packet after the command byte.
 
-    Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and SqlError 1773 for a GTID set that
-    cannot be parsed.
+    Raises MalformedPacket if the packet ends too early or the file name is too long. Raises SqlError 1236 for a GTID
+    set of too many servers, and SqlError 1773 for a GTID set that cannot be parsed.
     """
     fields = Fields(data)
     flags = fields.uint(2)
@@ -167,7 +171,7 @@ def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
 def parse_connect_state(text: str) -> MariadbGtidSet:
     """Parse the GTIDs that a MariaDB replica has, from its variable ``@slave_connect_state``, such as ``0-1-5,1-2-7``.
 
-    Raises SqlError 1236 with MariaDB's text.
+    Raises SqlError 1236, with MariaDB's text, for a malformed GTID list.
     """
     try:
         return MariadbGtidSet.parse(text)
@@ -209,8 +213,8 @@ _MOMENTARY = {
 
 
 class Said(enum.Enum):
-    """A kind of replication error (number 1236) that a source sends to a replica. The value has its text as MySQL and
-    as MariaDB word it.
+    """The kinds of replication errors (number 1236) that a source sends to a replica. Each value is a pair: the error
+    text of MySQL, and the error text of MariaDB.
     """
 
     SAME_REPLICA = (
@@ -285,14 +289,14 @@ class SessionState(NamedTuple):
     heartbeat_seconds: float | None
     """The interval between heartbeats while no event is sent, seconds. None: the replica has set none."""
     checksum: str | None
-    """The checksum algorithm that the replica expects before the first format description event. None: it does not
-    know checksums.
+    """The checksum algorithm that the replica expects before the first format description event. None: the replica does
+    not know checksums.
     """
     uuid: str
     """The replica's server UUID, empty for MariaDB and for programs."""
     capability: int
-    """The capability level of a MariaDB replica: which kinds of events it understands
-    (``@mariadb_slave_capability``).
+    """The capability level of a MariaDB replica (``@mariadb_slave_capability``), which says what kinds of events the
+    replica understands. 0 if the replica has set none.
     """
     connect_state: str | None
     """The GTIDs that a MariaDB replica has, as text. None: the dump begins at a file and position."""
@@ -305,10 +309,11 @@ class SessionState(NamedTuple):
 
 
 def session_state(variables: Mapping[str, object]) -> SessionState:
-    """Read what a replica has told the master about itself by user variables. ``variables`` has their values by name,
+    """Return what a replica has told the master about itself by user variables. ``variables`` has their values by name,
     without ``@``.
 
-    Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.
+    Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``. Values
+    of an unexpected type count as not set.
     """
 
     def text(name: str) -> str | None:
@@ -343,7 +348,7 @@ _MOST_FILES = 16
 
 
 class _Computed(dict[str, Any]):
-    """A dictionary of functions that gives values: reading a key calls the key's function and returns the function's
+    """A dictionary that stores functions and gives values. Reading a key calls the key's function and returns the
     result. So a query reads binlog files only for the variables that it names.
     """
 
@@ -353,7 +358,7 @@ class _Computed(dict[str, Any]):
 
 class Source:
     """The properties of the server that wrote a binlog set, for the queries of its replicas: version, server id, and
-    values of system variables. The methods may read binlog files.
+    values of system variables. The methods may read binlog files, and then raise BinlogError if a file cannot be read.
     """
 
     def __init__(self, store: BinlogStore) -> None:
@@ -364,7 +369,8 @@ class Source:
 
     def variables(self) -> dict[str, str | int]:
         """Return the system variables of the source (the server that wrote the binlog) that only replicas and programs
-        like mysqlbinlog query. The keys are names. Reading a value may read binlog files.
+        like mysqlbinlog query. The keys are names. Reading a value may read binlog files, and then raises BinlogError
+        if a file cannot be read.
         """
         values: dict[str, Callable[[], str | int]] = {
             "binlog_checksum": lambda: "CRC32" if self.has_checksums() else "NONE",
@@ -384,15 +390,18 @@ class Source:
         return {} if self.family == "mysql" else {"binlog_gtid_pos": partial(gtid_position, self.store)}
 
     def has_checksums(self) -> bool:
-        """Tell whether the events of the newest binlog file in the binlog set end in a checksum."""
+        """Tell whether the events of the newest binlog file in the binlog set end in a checksum. Raises BinlogError if
+        the file cannot be opened.
+        """
         store = self.store
         return store.open_file(store.binlogs.names[-1]).file.format_description.checksum
 
     def row_metadata(self) -> str:
-        """Return ``binlog_row_metadata`` of the server, FULL or MINIMAL, judged by a recent Table_map event.
+        """Return ``binlog_row_metadata`` of the server, FULL or MINIMAL, judged by a Table_map event near the beginning
+        of a recent binlog file.
 
         FULL means that Table_map events have column names. Programs query the variable to know this. Without a
-        Table_map event the answer is MINIMAL.
+        Table_map event there the answer is MINIMAL. Raises BinlogError if a file cannot be read.
         """
         for segment in islice(self._first_segments(), _MOST_FILES):
             (maps,) = np.nonzero(segment.type == EventType.TABLE_MAP)
@@ -405,9 +414,11 @@ class Source:
         return "MINIMAL"
 
     def gtid_mode(self) -> str:
-        """Return MySQL's ``gtid_mode`` of the server, ON or OFF, judged by the newest binlog file with transactions.
+        """Return MySQL's ``gtid_mode`` of the server, ON or OFF, judged by the first transactions of the newest binlog
+        file that has transactions.
 
-        Without any transaction the answer is ON, so that a replica may replicate by GTIDs.
+        Without any transaction the answer is ON, so that a replica may replicate by GTIDs. Raises BinlogError if a file
+        cannot be read.
         """
         for segment in self._first_segments():
             if (segment.txn_source >= 0).any():
@@ -417,7 +428,11 @@ class Source:
         return "ON"
 
     def _first_segments(self) -> Iterator[Segment]:
-        """Yield the first segment (up to 4 MiB of events) of each binlog file, the newest file first."""
+        """Yield the first segment of each binlog file, the newest file first. A segment has consecutive events of at
+        most 4 MiB together, or one larger event.
+
+        Files in which no whole transaction is written yet are left out. Raises BinlogError if a file cannot be read.
+        """
         store = self.store
         for name in reversed(store.binlogs.names):
             segment = store.segment_at(name, store.first_position(name))
@@ -438,8 +453,10 @@ def _has_names(table: TableMap) -> bool:
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
     """Return MariaDB's GTID position, such as ``0-1-5``, at the byte offset ``position`` of the binlog file ``file`` in
-    the binlog set ``store``, as BINLOG_GTID_POS does. Return None if the binlog set does not have the position, and an
-    empty text for MySQL.
+    the binlog set ``store``, as BINLOG_GTID_POS does.
+
+    Return None if the binlog set does not have the position, or the file cannot be read. Return an empty text for
+    MySQL, and for a file that does not tell the GTIDs before it.
 
     As on a server, a transaction counts as done from its Gtid event on. A replica that resumes inside a transaction
     takes the answer for its ``gtid_slave_pos``. No later event would tell the GTID of this transaction.
@@ -509,7 +526,8 @@ def start_by_position(
     names a file of the writer (the server that wrote the events).
 
     Raises BinlogMissing for an unknown file, PositionError for a position at which no event begins, and SqlError 1236
-    for one outside the file.
+    for one outside the file. For a relay log, raises BinlogUnreadable (momentary) for a position that the slave has not
+    received yet.
     """
     store.refresh()
     if position < FIRST_EVENT:

@@ -130,7 +130,10 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     master.
 
     ``connect`` is the table ``connect`` of the configuration file, which says how to log in to the replica. Each step
-    of the connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
+    of the connection takes at most ``connect.timeout`` seconds.
+
+    Raises FilterUnreadable if the replica's port is not known, the connection or the login fails, or the replica's
+    rules cannot be used. The error is momentary if a later attempt may succeed without the operator's help.
     """
     host = connect.host or (str(peer.address) if peer.address is not None else "")
     port = connect.port or peer.port
@@ -354,8 +357,9 @@ class ChangedFilter:
         """Return a copy of ``entry``, the ``[[replica]]`` table in the configuration file, with the rules that an
         operator has set by a console statement.
 
-        Return None if the table is gone (``entry`` is None), or if its rules in the file have changed since the
-        statement.
+        Return None if these rules no longer apply. That is so if the table is gone (``entry`` is None), or if its rules
+        or their semantics in the file have changed since the statement. It is also so if the operator's rules are no
+        longer valid.
         """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _texts(entry):
             return None
@@ -372,8 +376,9 @@ def _texts(entry: ReplicaEntry) -> tuple[str, ...] | None:
 class ReplicaFilters:
     """The passwords and filters of real replicas, from the ``[[replica]]`` tables of the configuration. Thread-safe.
 
-    ``register`` has the replicas that are registered now, whose filters change with the tables. ``read`` is the
-    function that connects to a replica and reads the replica's own filter.
+    ``entries`` are the tables, in the order of the file. ``register`` has the replicas that are registered now, whose
+    filters change with the tables. ``read`` is the function that connects to a replica and reads the replica's own
+    filter.
     """
 
     def __init__(
@@ -396,8 +401,9 @@ class ReplicaFilters:
         """The own filter of each replica when the master adopted it last."""
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
-        """Apply the changes that operators made on the console in the master's last run. A change is ignored if its
-        ``[[replica]]`` table is gone or has other rules than before the change.
+        """Apply the changes that operators made on the console in the master's last run. A change is ignored, with a
+        line in the log, if it no longer applies. For example, its ``[[replica]]`` table may be gone, or may have other
+        rules than before the change.
         """
         with self._lock:
             self._use(saved)
@@ -427,13 +433,14 @@ class ReplicaFilters:
     def change(
         self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace filter rules of ``entry``, one ``[[replica]]`` TOML table of the configuration, also in the running
-        dumps of the table's replicas.
+        """Replace filter rules of ``entry``, one ``[[replica]]`` table of the configuration, also in the running dumps
+        of the table's replicas. Return the registered replicas of the table, and warnings for the operator.
 
-        For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the
-        rules then equal those of the configuration file, the table counts as unchanged again. Return the registered
-        replicas of the table, and warnings for the operator. Raises OptionError for a rule that is not valid, and for a
-        TOML table with ``adopt``, whose filter is read from the replica itself.
+        For each kind of rule in ``clauses``, the last clause replaces all rules of that kind, as in CHANGE REPLICATION
+        FILTER. If the rules then equal those of the configuration file, the table counts as unchanged again.
+
+        Raises OptionError for a rule that is not valid, and for a table with ``adopt``, whose filter is read from the
+        replica itself.
         """
         old = entry.filter
         if old is None:
@@ -476,10 +483,12 @@ class ReplicaFilters:
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
         """Put the ``[[replica]]`` tables of a configuration that was read again into force, also in running dumps.
 
-        A filter that was changed on the console stays, unless the file now has other rules than at the time of the
-        change. A dump ends if the replica's user is gone or has another password. With ``adopt`` the master uses the
-        filter that it reads from the replica. A dump also ends if ``adopt`` or the connection for this reading has
-        changed.
+        A filter that was changed on the console stays, unless the file now has other rules or semantics than at the
+        time of the change.
+
+        A replica's registration and dump end if its user has another password, or if no table selects the replica any
+        more. They also end if the new filter takes too much memory. With ``adopt`` the master uses the filter that it
+        reads from the replica. A dump also ends if ``adopt`` or the connection for this reading has changed.
         """
         replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
         before = {slave.slave_id: self.find(slave.peer) for slave in replicas}
@@ -532,7 +541,10 @@ class ReplicaFilters:
 
     def _use(self, changes: Iterable[ChangedFilter]) -> bool:
         """Put the ``[[replica]]`` tables of the configuration file into force, with the rules that ``changes`` give to
-        some of them. Return whether a change was dropped, because its table is gone or has other rules in the file.
+        some of them. Replace :attr:`changes` and :attr:`entries`.
+
+        Return whether a change was dropped and logged, because it no longer applies. For example, its table is gone or
+        has other rules in the file.
         """
         applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
         self.changes = tuple(changed for changed, entry in applied if entry is not None)
@@ -575,8 +587,9 @@ class ReplicaFilters:
         The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
         Raises ReplicaRefused if the replica meets no table's conditions, or if the master shall use the replica's own
-        filter (``adopt``) and cannot read it. A replica whose own filter is wider than its filter on the master is also
-        refused (drift). With ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
+        filter (``adopt``) and cannot read it. A replica whose own filter is wider than its filter on the master
+        (drift), or cannot be compared with it, is also refused. With ``on_drift = "warn"`` it is refused once with a
+        warning, and its next attempt is served.
         """
         entry = self.find(peer)
         if entry is None:
@@ -592,8 +605,8 @@ class ReplicaFilters:
         return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Connect to the replica ``peer`` and return the filter that the replica itself applies. The master then drops
-        events by this filter. ``entry`` is the ``[[replica]]`` table, which says how to connect.
+        """Connect to the replica ``peer`` and return the filter by which the master drops events. It drops only what
+        the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to connect.
 
         Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when the filter
         cannot be read.
@@ -655,7 +668,7 @@ class ReplicaFilters:
 
     def drifting(self) -> list[Drift]:
         """Return the warnings about replicas whose own filter, when last compared, would apply events that the master
-        drops (drift). The newest warning comes last.
+        drops (drift), or could not be compared. The newest warning comes last.
         """
         with self._lock:
             return list(self._drifts.values())

@@ -1,16 +1,16 @@
 """The sending of one dump to a real replica: packets, heartbeats, and corrections of the replica's position.
 
-A MySQL replica computes its position: it adds up the lengths of the events that it receives. A MariaDB replica reads
-the position from ``end_log_pos`` of the events. Behind a filter both positions lag behind the dump, because events are
+A MySQL replica computes its position as the sum of the lengths of the events that it receives. A MariaDB replica takes
+its position from ``end_log_pos`` of the events. Behind a filter both positions lag behind the dump, because events are
 missing.
 
 A replica by file and position whose connection was lost inside a transaction asks for the rest of the transaction. The
 master begins again at the start of the transaction, and leaves out the events that the replica has.
 
-A MariaDB replica computes its position event by event. It adds the length of the event, and takes the event's
-``end_log_pos`` if this is larger (tried with MariaDB 10.11 and 11.8). MariaDB 11.8 writes ``end_log_pos`` 0 for the
-events inside a transaction. Behind a filter such a position is smaller than the event's position in the binlog. The
-master therefore computes the position from the start of the transaction on, as the replica did.
+In detail, a MariaDB replica adds the length of each event to its position, and takes the event's ``end_log_pos`` if
+this is larger (tried with MariaDB 10.11 and 11.8). MariaDB 11.8 writes ``end_log_pos`` 0 for the events inside a
+transaction. Behind a filter such a position is smaller than the event's position in the binlog. The master therefore
+computes the position from the start of the transaction on, as the replica did.
 """
 
 from __future__ import annotations
@@ -48,19 +48,23 @@ _NOWHERE = Reached("", 0, is_boundary=True)
 
 @dataclass
 class KnownPosition:
-    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos), as the master computes them
-    from the events that it sends. Behind a filter the position may be wrong, and the master corrects it where an event
-    can.
+    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos). The master computes both
+    from the events that it sends to the replica.
+
+    Behind a filter the replica's position may be wrong. The master then sends an extra event that corrects the
+    position, unless no event can set this position.
     """
 
     server_id: int
     """The server id of the server that wrote the binlog."""
     sums: bool
-    """Whether the replica adds up the lengths of events (MySQL). Otherwise it takes ``end_log_pos`` of the last
-    event.
+    """Whether the replica adds up the lengths of events (MySQL). Otherwise the replica takes ``end_log_pos`` of the
+    last event (MariaDB).
     """
     corrects: bool = True
-    """Whether an event can correct the replica's position. A MySQL replica must replicate by GTID for that."""
+    """Whether an event can correct the replica's position. False for a MySQL replica that does not replicate by
+    GTID.
+    """
     v2: bool = False
     """Whether a MySQL replica knows heartbeats of version 2. Version 1 cannot hold a position of 4 GiB or more."""
     _file: str = ""
@@ -93,11 +97,12 @@ class KnownPosition:
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the position in the replica's SHOW REPLICA STATUS differs from the dump's position (``position``
-        in ``file``), and the master can set it by the event of :meth:`correction`.
+        """Tell whether the replica's position needs a correction. ``file`` and ``position`` are the position of the
+        dump. The result is True if the replica's position differs, and the event of :meth:`correction` can set it.
 
-        The event cannot set a position in another file. For MySQL replicas that do not understand heartbeats of version
-        2, it cannot set a position above 4 GiB either.
+        The event cannot set a position in another file, and no position of a MySQL replica that does not replicate by
+        GTID. For MySQL replicas without heartbeats of version 2, the event cannot set a position of 4 GiB or more
+        either.
         """
         if file != self._file or not self.corrects:
             return False
@@ -119,9 +124,11 @@ class KnownPosition:
 
     def heartbeat(self, position: int, *, checksum: bool) -> bytes:
         """Return a heartbeat event that leaves the replica's position as it is. ``position`` is the position of the
-        dump.
+        dump, and ``checksum`` says whether the event ends in a checksum.
 
-        A replica ends its connection at a heartbeat with another file or a smaller position than its own.
+        The heartbeat names the replica's own position. For MariaDB it names ``position`` if that is larger, except
+        right after a change of the file. A replica ends its connection at a heartbeat with another file or a smaller
+        position than its own.
         """
         known = self._at
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
@@ -132,10 +139,10 @@ class KnownPosition:
 
 @dataclass
 class ReplicaStream:
-    """The sender of one dump to one replica over the replica's connection: events, heartbeats and corrections of the
-    replica's position.
+    """The sender of one dump to one replica over the replica's connection. It sends events, heartbeats and corrections
+    of the replica's position.
 
-    If the last connection was lost inside a transaction, the dump begins at the start of this transaction. The stream
+    If the last connection was lost inside a transaction, the dump begins at the start of this transaction. The sender
     then leaves out the events that the client already has.
     """
 
@@ -144,23 +151,29 @@ class ReplicaStream:
     position: KnownPosition
     start: DumpStart
     wanted: Wanted
-    """The place that the client named in its dump request, in the binlog of the server that wrote the events."""
+    """The position or GTIDs that the client named in its dump request. A position belongs to the binlog of the server
+    that wrote the events.
+    """
     is_computed: bool
     """Whether the client is a MariaDB replica, which computes its position event by event."""
     is_filtered: bool
     """Whether the dump may lack events of the original binlog."""
     heartbeat_seconds: float | None
-    """The interval of the heartbeats that the replica wants; 0 for none. None: the client is a program, which does not
-    say how often it wants heartbeats. A program would take a correction of its position for a part of the binlog.
+    """The interval of the heartbeats that the replica wants, seconds; 0 for none.
+
+    None: the client is a program such as mysqlbinlog, which has set no interval. Such a program gets neither heartbeats
+    nor corrections, because it would take a correction of its position for a part of the binlog.
     """
     checksum: bool
     """Whether the first event that the replica is sent must end in a checksum."""
     left_out: int
     """The type of events that the replica does not get (Annotate_rows), or a negative number for none."""
     check: Callable[[], None]
-    """Raises SqlError if the dump must end, because a changed filter does not allow this kind of dump."""
+    """The function that raises SqlError if the dump must end, because a changed filter does not allow this kind of
+    dump.
+    """
     sent: int = 0
-    """The number of bytes of events that were sent."""
+    """The number of bytes of the dump's events so far. Events of the type :attr:`left_out` count, too."""
     _reached: Reached = _NOWHERE
     """The binlog position up to which the replica has been sent the binlog."""
     _has_checksums: bool = False
@@ -205,7 +218,11 @@ class ReplicaStream:
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
         """Send the events of new commits at once if the connection can take them without waiting. Return whether they
-        were sent. ``reached`` is the position of the dump after them.
+        were sent. ``reached`` is the position of the dump after the events.
+
+        Nothing is sent either while the beginning of a transaction is left out, because the client has it. ``events``
+        may be empty if the filter drops the commits; the recorded position of the dump moves all the same. Raises
+        SqlError if the dump must end.
         """
         if self._known is not None or not self.packets.is_idle:
             return False
@@ -253,7 +270,7 @@ class ReplicaStream:
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events with which a dump or a further file begins: a Rotate event with file and position, and the
-        format description event.
+        format description event. Record the position that the Rotate event gives to the replica.
 
         ``message`` has these events for the dump's position ``reached``, and is returned unchanged in most cases. If
         the replica already has a part of the first transaction, the result has a Rotate event with the position that
@@ -270,7 +287,8 @@ class ReplicaStream:
 
     def _rest(self, events: bytes, known: int) -> bytes:
         """Return the part of ``events`` (one message of the dump) that the client lacks. The client already has a part
-        of the transaction that the dump began with, and all events before ``events``.
+        of the transaction that the dump began with, and all events before ``events``. Return empty bytes if the client
+        has all of ``events``, too.
 
         ``known`` is the position before ``events``, as the client computed it. Raises SqlError 1236 if the events do
         not show which of them the client has.
@@ -330,8 +348,10 @@ class ReplicaStream:
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
     async def _send_events(self, events: bytes, *, counts: bool = False) -> None:
-        """Send whole events to the replica. With ``counts`` they come from the binlog, and move the replica's position;
-        otherwise the master has made them.
+        """Send ``events``, whole binlog events one after another, to the replica. Do nothing if there are none.
+
+        ``counts`` is True for events of the binlog, which advance the replica's position. It is False for artificial
+        events that the master has made, such as heartbeats and the events with which a file begins.
         """
         if not events:
             return
@@ -344,8 +364,8 @@ class ReplicaStream:
 
 
 def _description(announcement: bytes) -> FormatDescription:
-    """Return the format description event in ``announcement``, the message with which a dump or a file begins. An
-    artificial Rotate event precedes it.
+    """Return the format description event in ``announcement``, the message with which a dump or a file begins. In this
+    message an artificial Rotate event comes first.
     """
     at = EventHeader.unpack(announcement).size
     size = EventHeader.unpack(announcement, at).size
