@@ -108,9 +108,10 @@ class _ConsoleUser(_Account):
 
 class FilterTable(Model):
     """The base class of the tables of the configuration file that give a filter to slaves. A table has conditions on
-    server id and network, and the semantics of the filter rules.
+    server id and network, and says by which semantics its filter rules decide.
 
-    Effective rules (WL#2516) decide by the tables that a statement changes, and classic rules as a MySQL server does.
+    Effective rules (WL#2516) decide by the tables that a statement changes. Classic rules decide as a MySQL server
+    does.
     """
 
     semantics: FilterSemantics = FilterSemantics.CLASSIC
@@ -124,9 +125,12 @@ class FilterTable(Model):
         return self
 
     def filter_of(self, rules: Iterable[str]) -> ReplicationFilter:
-        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``. This table of the configuration
-        file says whether the rules are effective (WL#2516) or classic, as in a server. Raises OptionError for a rule
-        that is not valid.
+        """Return the filter with ``rules``, which are texts. This table of the configuration file says how the rules
+        are parsed and how the filter decides.
+
+        With classic semantics a rule is an option of a server, such as ``--replicate-do-db=shop``. With effective
+        semantics (WL#2516) a rule is such as ``--ignore=shop.t``. Raises OptionError for a rule that is not valid in
+        the table's semantics.
         """
         parsed = [parse_option(rule, self.semantics) for rule in rules]
         return make_filter(self.semantics, parsed, names=self._names)
@@ -138,7 +142,7 @@ class ImposedFilter(FilterTable):
     A slave gets the events that pass its own filter and every filter imposed on it. The conditions name server ids,
     users and networks; an empty condition is met by every slave. The rules compare the names that databases have on the
     master, before any ``--replicate-rewrite-db`` of the slave. ``on_undecided`` says whether an event that the filter
-    cannot decide is sent, dropped, or stops the dump. A rewrite rule is an error.
+    cannot decide is sent, dropped, or stops the dump. A table with a rewrite rule is refused.
     """
 
     name: Name
@@ -214,7 +218,7 @@ class OnDrift(enum.StrEnum):
     """
 
     WARN = "warn"
-    """The master and the replica log a warning, and the replica is served."""
+    """The master and the replica log a warning. The replica is served at its next attempt."""
     REFUSE = "refuse"
     """The master refuses the replica with error 1236."""
 
@@ -257,8 +261,8 @@ class ConnectBack(Model):
 
     @property
     def client_tls(self) -> ClientTls:
-        """The TLS settings of the connection to the replica. With a CA file, the certificate must name the replica's
-        host.
+        """The TLS settings of the connection to the replica: those of ``tls``, or else TLS is required. With a CA file
+        and without ``tls``, the certificate must also name the replica's host.
         """
         default = TlsMode.REQUIRED if self.tls_ca is None else TlsMode.VERIFY_IDENTITY
         return ClientTls(self.tls or default, self.tls_ca)
@@ -301,7 +305,7 @@ class ReplicaEntry(_Login, FilterTable):
     connect: ConnectBack | None = None
     """How to connect to the replica and read its own filter. None: the master never reads it."""
     on_drift: OnDrift | None = None
-    """The action when the replica's own filter differs. None: the default, which is to warn."""
+    """The action when the replica's own filter is wider than its filter here. None: the default, which is to warn."""
     _key: str = PrivateAttr("replica[1]")
 
     @property
@@ -517,8 +521,9 @@ def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig
     """Read and check the master's configuration file, a TOML file.
 
     ``names`` says how the server that wrote the binlog compares database and table names; the rules compare alike.
-    Raises OptionError, whose text names the file and the key but no value, which may be a password. A file with a
-    plain-text password is refused unless only its owner can read the file.
+    Raises OptionError for a file that is missing or has a wrong key or value. The error's text names the file and the
+    key but no value, which may be a password. A file with a plain-text password is refused unless only its owner can
+    read the file.
     """
     file = load_toml(path, _File, {"names": names})
     plain = file.plain

@@ -40,7 +40,8 @@ def rule_text(rule_filter: ReplicationFilter) -> str:
 def semantics_of(rule_filter: ReplicationFilter) -> str:
     """Return the name of the semantics by which a filter decides, ``effective`` or ``classic``.
 
-    Effective rules (WL#2516) decide by the tables that a statement changes, and classic rules as the server does.
+    Effective rules (WL#2516) decide by the tables that a statement changes. Classic rules decide as a MySQL or MariaDB
+    server does.
     """
     effective = isinstance(rule_filter, EffectiveFilter)
     return str(FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC)
@@ -52,10 +53,10 @@ def listed(values: Iterable[object]) -> str:
 
 
 class SlaveView(NamedTuple):
-    """A slave and the end of the binlog at one moment, from which the columns of the slave's row in a console table are
-    computed.
+    """A slave, and the end of the binlog at the time of a query. From the two, the columns of the slave's row in a
+    console table are computed.
 
-    Without the end of the binlog (None) the lag is not known.
+    ``end`` is None if the end of the binlog is not known. The columns ``lag_bytes`` and ``lag_seconds`` are then NULL.
     """
 
     slave: KnownSlave
@@ -156,8 +157,8 @@ class Slaves(
 
 
 class DrainView(NamedTuple):
-    """A drain (the operator's order to send slaves away) with the registered slaves that the drain's conditions select:
-    the source of one row of a console table.
+    """The source of one row of a console table: a drain (the operator's order to send slaves away), with the registered
+    slaves that the drain's conditions select.
     """
 
     drain: Drain
@@ -180,7 +181,10 @@ class Drains(Facts[DrainView]):
 
 class WriteRules(Facts[tuple[str, str]]):
     """The columns of the console table ``dumpfilter.write_rules``, with one row for each rule like ``--binlog-do-db``
-    that the master applies to the binlog. A row is made from the names of the semantics and the rule.
+    that the master applies to the binlog.
+
+    A row is made from a pair of texts: the name of the rules' semantics (``server``, ``worklog`` or ``effective``), and
+    the rule.
     """
 
     semantics = column(itemgetter(0), _TEXT)
@@ -201,8 +205,11 @@ class ImposedFilters(Facts[ImposedFilter]):
 
 
 class EntryView(NamedTuple):
-    """A ``[[replica]]`` table of the master's configuration file with the filter rules now in force, and the registered
-    replicas that the table's conditions select. It is the source of one row of a console table.
+    """The source of one row of a console table: a ``[[replica]]`` table of the master's configuration file with the
+    filter rules now in force, and the registered replicas that the table's conditions select.
+
+    ``changed_at`` is the Unix time at which an operator changed the rules on the console; None if the rules are those
+    of the file.
     """
 
     entry: ReplicaEntry
@@ -211,8 +218,8 @@ class EntryView(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name of the place from which the filter comes: ``configuration`` (the file), ``console`` (the statement
-        CHANGE REPLICATION FILTER), or ``replica`` (the master uses the replica's own filter).
+        """The origin of the filter: ``configuration`` (the file), ``console`` (the statement CHANGE REPLICATION
+        FILTER), or ``replica`` (the master uses the replica's own filter).
         """
         if self.changed_at is not None:
             return "console"
@@ -249,7 +256,7 @@ class ReplicaFilters(Facts[EntryView]):
 
 class ReplicaDrift(Facts[Drift]):
     """The columns of the console table ``dumpfilter.replica_drift``. A row is a warning about a replica whose own
-    filter would apply events that the master drops for it.
+    filter would apply events that the master drops for it, or could not be compared with the master's filter.
     """
 
     user = column("peer.user", _TEXT)
@@ -263,7 +270,7 @@ class ReplicaDrift(Facts[Drift]):
 
 
 class WarningView(NamedTuple):
-    """A warning about the filter of a registered slave, with the slave: the source of one row of a console table."""
+    """The source of one row of a console table: a warning about the filter of a registered slave, with the slave."""
 
     slave: RegisteredSlave
     warning: FilterWarning

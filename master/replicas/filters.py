@@ -587,9 +587,9 @@ class ReplicaFilters:
         The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
         Raises ReplicaRefused if the replica meets no table's conditions, or if the master shall use the replica's own
-        filter (``adopt``) and cannot read it. A replica whose own filter is wider than its filter on the master
-        (drift), or cannot be compared with it, is also refused. With ``on_drift = "warn"`` it is refused once with a
-        warning, and its next attempt is served.
+        filter (``adopt``) and cannot read it. A replica is also refused if its own filter is wider than its filter on
+        the master (drift), or cannot be compared. If drift is sure and ``on_drift`` is ``"refuse"``, each attempt is
+        refused. Otherwise only the first attempt is refused, with a warning, and the next one is served.
         """
         entry = self.find(peer)
         if entry is None:
@@ -605,8 +605,9 @@ class ReplicaFilters:
         return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Connect to the replica ``peer`` and return the filter by which the master drops events. It drops only what
-        the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to connect.
+        """Connect to the replica ``peer`` and return the filter by which the master drops events. This filter drops
+        only what the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to
+        connect.
 
         Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when the filter
         cannot be read.
