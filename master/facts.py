@@ -205,8 +205,8 @@ class ImposedFilters(Facts[ImposedFilter]):
 
 
 class EntryView(NamedTuple):
-    """The source of one row of a console table: a ``[[replica]]`` table of the master's configuration file with the
-    filter rules now in force, and the registered replicas that the table's conditions select.
+    """The source of one row of a console table: a ``[[replica]]`` table of the master's configuration file, and the
+    registered replicas that the table's conditions select. The table has the filter rules now in force.
 
     ``changed_at`` is the Unix time at which an operator changed the rules on the console; None if the rules are those
     of the file.

@@ -1,7 +1,7 @@
-"""One open binlog file that the master serves, the index of its segments, and the cache for them.
+"""One open binlog file that the master serves, the index of its segments, and the cache for segments.
 
-A segment is up to 4 MiB of consecutive events, scanned into columns of offsets, sizes and types. The index grows as the
-file is scanned. The cache evicts the least recently used entries above its limit.
+A segment is a run of consecutive events, scanned into columns of offsets, sizes and types: up to 4 MiB, or one larger
+event. The index grows as the file is scanned. The cache evicts the least recently used segments above its limit.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class RecentCache(Generic[K, V]):
         return self._entries.get(key, (None, 0))[0]
 
     def add(self, key: K, value: V) -> None:
-        """Add an entry, or replace the value of a key. Evict the least recently used entries above the limit."""
+        """Add an entry, or replace the value of a key. Evict the least recently used entries above the limit.
+
+        A value larger than ``largest`` is not stored, and the key then has no value any more.
+        """
         size = self._size_of(value)
         with self._lock:
             self.size -= self._entries.pop(key, (None, 0))[1]
@@ -218,6 +221,15 @@ class Scanned:
 class IndexedFile:
     """An open binlog file with an index of its segments (up to 4 MiB of events each) that have been scanned so far.
     Thread-safe.
+
+    Parameters:
+        subjects, sources: the registers that number the binlog set's tables and statements, and its GTID sources. A
+            scan adds new ones.
+        cache: the cache of scanned segments, which all files of the set share.
+        scanned: the counter of scanned bytes and events.
+        verify: whether the checksums of events are verified.
+        max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
+        is_written_here: tells whether this process writes the file, so that nobody else can change it.
     """
 
     def __init__(
@@ -271,10 +283,12 @@ class IndexedFile:
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:
-        """Return the position of an event in the writer's binlog. ``offset`` is the event's byte offset in this file.
+        """Return the position of an event in the writer's binlog. ``offset`` is the event's byte offset in this file,
+        or the offset of the file's end.
 
         The writer is the server that wrote the events. In its own binlog file the position equals ``offset``; in a
-        slave's relay log it differs. Raises BinlogError.
+        slave's relay log it differs. Raises BinlogError where the file is damaged, and PositionError for an offset past
+        the end.
         """
         file = self.file
         if not file.is_relay_log:
@@ -305,7 +319,9 @@ class IndexedFile:
 
     @property
     def is_rotated(self) -> bool:
-        """Whether the last scanned event is a Rotate or Stop event, after which a server writes nothing more."""
+        """Whether the last scanned event is a Rotate or Stop event, after which a server writes nothing more to the
+        file.
+        """
         return bool(self._places) and self._places[-1].rotated
 
     def segment_at(self, position: int) -> Segment | None:
@@ -382,7 +398,7 @@ class IndexedFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes of the scanned part of the file from the byte offset ``offset`` on. Raises
-        BinlogError.
+        BinlogError if the file no longer has these bytes, or cannot be read.
         """
         try:
             return self.file.read(offset, length)
@@ -391,17 +407,18 @@ class IndexedFile:
             raise
 
     def recent(self, low: int, high: int) -> Window | None:
-        """Return recently scanned bytes that are still in memory, if they include the byte offsets from ``low`` to
-        ``high``. Otherwise return None.
+        """Return recently scanned bytes that are still in memory, with their offset in the file, if they include the
+        byte offsets from ``low`` to ``high``. Otherwise return None.
         """
         return next((window for window in self._recent if window.has(low, high)), None)
 
     def fill(self, room: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
         """Copy byte ranges of the scanned part of the file into ``room`` (uint8). The columns of ``ranges`` are the
-        offset in the file, the size, and the offset in ``room``. Raises BinlogError.
+        offset in the file, the size, and the offset in ``room``. Raises BinlogError if the file no longer has these
+        bytes, or cannot be read.
 
-        With ``cached`` the method takes little time. It raises NotCached if bytes are not in the page cache, or are
-        many.
+        With ``cached`` the method does not wait for the disk. NotCached is raised if some bytes are not in the page
+        cache, or if ``room`` has more than 8 MiB.
         """
         if not len(ranges):
             return
@@ -421,8 +438,11 @@ class IndexedFile:
         self.check()
 
     def lost(self) -> BinlogError:
-        """Mark the file as no longer having the events that were scanned. Return a new error for a dump that reads this
+        """Mark the file as no longer having the events that were scanned. Return an error for a dump that reads this
         file.
+
+        The error says that the file was replaced, unless another reason is already recorded. Each call returns a new
+        object.
         """
         found = self._lost or BinlogReplaced(_REPLACED, file=self.name, position=self.scanned_to)
         self._lost = found
@@ -439,8 +459,9 @@ class IndexedFile:
         """Check that the scanned part of the file is still there, and that the file begins with the same bytes as at
         its opening.
 
-        A file that this process writes is not checked, since nobody else changes it. Raises BinlogReplaced when another
-        file was written over this one, and BinlogTruncated when the file is shorter than the part that was scanned.
+        Raises BinlogReplaced when another file was written over this one, and BinlogTruncated when the file is shorter
+        than the part that was scanned. If an earlier check or :meth:`give_up` has marked the file as lost, raises the
+        recorded error. A file that this process writes is not read, since nobody else changes it.
         """
         if self.gone:
             raise self.lost()
@@ -480,7 +501,7 @@ class IndexedFile:
         end, by XID. A later file may commit them or roll them back.
 
         The value is the number of the set of tables and statements that the XA transaction has changed
-        (:meth:`Subjects.any_of`). Raises BinlogError.
+        (:meth:`Subjects.any_of`). Raises BinlogError where the file is damaged.
         """
         with self._lock:
             while self._scan_next():
@@ -528,7 +549,8 @@ class IndexedFile:
             raise self.lost()
 
     def _scan_next(self) -> bool:
-        """Scan the next events of the file into a segment, and return whether there were any. Raises BinlogError.
+        """Scan the next events of the file into a segment, and return whether there were any. Raises BinlogError where
+        the file is damaged, or has been overwritten.
 
         Small segments at the end are merged: they are scanned again together with the new events, and replaced.
         """
@@ -602,7 +624,9 @@ class IndexedFile:
         return self._places[first:]
 
     def _load(self, wanted: _Place) -> Segment:
-        """Return a scanned segment, from the cache or by a new scan of its part of the file. Raises BinlogError."""
+        """Return a scanned segment, from the cache or by a new scan of its part of the file. Raises BinlogError if the
+        file no longer has the events of the segment.
+        """
         segment = self._cache.get((self.number, wanted.start))
         if segment is not None:
             return segment
@@ -640,8 +664,8 @@ def _without_flag(head: bytes) -> bytes:
 
 
 def _same_bytes(old: BinlogFile, new: BinlogFile, end: int) -> bool:
-    """Tell whether two files have the same bytes before the byte offset ``end``, apart from
-    LOG_EVENT_BINLOG_IN_USE_F.
+    """Tell whether two files have the same bytes before the byte offset ``end``, apart from LOG_EVENT_BINLOG_IN_USE_F.
+    Return False if one of the files cannot be read.
     """
     try:
         for offset in range(0, end, _COMPARED):
