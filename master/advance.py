@@ -50,6 +50,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 class ToldPositions(NamedTuple):
     """The positions before and after a chunk (message to slaves), in one binlog file of the server that wrote the
     events. Slaves know only these positions.
+
+    ``end`` is the position after the chunk, and ``resume`` the last transaction boundary up to there.
     """
 
     file: str
@@ -95,7 +97,7 @@ class PlacedPlan(ABC):
     @abstractmethod
     def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
         """Return the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
-        Raises BinlogError.
+        Raises BinlogError if the events cannot be read.
 
         A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. With ``cached``
         the method raises NotCached instead of waiting for the disk.
@@ -103,18 +105,20 @@ class PlacedPlan(ABC):
 
     def events(self, *, cached: bool = False) -> bytes:
         """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
-        ``cached`` is that of :meth:`messages`. Raises BinlogError.
+
+        With ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events
+        cannot be read.
         """
         events, room = unfilled(self.plan.size)
         self._fill(room, self.plan.placed, cached=cached)
         return events
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
-        """Write the chunk's events to the beginning of ``room``. Set :attr:`committed_at`, the Unix time of the
-        chunk's first commit.
+        """Write the chunk's events to the beginning of ``room``. Set :attr:`committed_at`, the Unix time of the chunk's
+        first commit.
 
-        ``ranges`` are those of the plan, and perhaps others, whose bytes go to ``room``, too. ``cached`` is that of
-        :meth:`messages`.
+        ``ranges`` are those of the plan, and perhaps others, whose bytes go to ``room``, too. With ``cached`` the
+        method raises NotCached instead of waiting for the disk. Raises BinlogError if the events cannot be read.
         """
         plan, source = self.plan, self.source
         out, fd = np.frombuffer(room, np.uint8), source.file.format_description
@@ -136,7 +140,7 @@ _COUNTS = attrgetter(*_COUNT_NAMES)
 
 def _position_chunk(place: DumpPlace) -> pb.Chunk:
     """Return a chunk (gRPC message) without events, which tells the slave the position that its dump has reached.
-    ``place`` is this position with the dump's state.
+    ``place`` has this position.
     """
     file, position = place.told
     # Inside a transaction a new dump can only begin before the transaction.
@@ -157,7 +161,9 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
 
 
 class Frame(NamedTuple):
-    """The serialized fields of one gRPC message around its events."""
+    """The serialized fields of one gRPC message around its events: ``before`` stands before the events, and ``after``
+    behind them.
+    """
 
     begin: int
     """The byte offset within the chunk's events at which those of the message begin."""
@@ -368,10 +374,11 @@ class ReplicaPlan(PlacedPlan):
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
     def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
-        """Return one message with the chunk's events. The message is empty if the chunk has neither events nor
-        stand-ins (empty transactions for dropped ones).
+        """Return a list of one message with the chunk's events. The message is empty if the chunk has neither events
+        nor stand-ins (empty transactions for dropped ones). ``chunk_size`` is not used.
 
-        ``chunk_size`` is not used. ``cached`` and the errors are those of :meth:`PlacedPlan.messages`.
+        With ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events
+        cannot be read.
         """
         source, dropped = self.source, self.dropped
         if not len(dropped.place):
@@ -583,10 +590,11 @@ class DumpPlace:
 
 @dataclass(eq=False)
 class Step:
-    """The chunks (messages to a slave) of one segment, up to 4 MiB of the binlog, or of the change to the next file.
+    """The chunks (messages to a slave) of one segment (scanned events of a binlog file), or of the change to the next
+    file.
 
-    They lead a dump from the place ``before`` to the place ``after``. A place (:class:`DumpPlace`) is a position in a
-    binlog file, together with the slave's filter and what the dump remembers, such as prepared XA transactions.
+    The chunks lead a dump from the place ``before`` to the place ``after``. A place (:class:`DumpPlace`) is a position
+    in a binlog file, together with the slave's filter and what the dump remembers, such as prepared XA transactions.
     """
 
     pieces: Sequence[bytes | PlacedPlan]
@@ -601,9 +609,9 @@ def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:
     """Return the next step of a dump, which is its next chunks (messages to a slave). Return None when the binlog has
     no more events at present. Raises BinlogError where the binlog is damaged.
 
-    ``place`` is the dump's binlog position with the filter's state. A step covers one segment, a scanned part of the
-    file of up to 4 MiB, or leads to the next file. A step has at least one chunk, which has no events if the filter
-    drops the whole segment.
+    ``place`` is the dump's binlog position with the filter's state. A step covers one segment (a scanned part of the
+    file), or leads to the next file. A step has at least one chunk, which has no events if the filter drops the whole
+    segment.
     """
     (found,) = steps_from(store, [place])
     if isinstance(found, Exception):
@@ -715,11 +723,11 @@ def place_in(
     told: int | None = None,
 ) -> DumpPlace:
     """Return the state in which a dump begins to read the binlog file ``source``. ``thread`` is the dump thread (the
-    filter and its state), which must not be in use elsewhere.
+    filter and its state), which must not be in use elsewhere. The call changes ``thread``.
 
     ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the position in the binlog of
     the server that wrote the events, if a slave has named one inside a Gap event (dropped transactions) at
-    ``position``. Otherwise ``told`` is None.
+    ``position``. Otherwise ``told`` is None. Raises BinlogError if the file cannot be read.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None

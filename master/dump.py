@@ -162,8 +162,10 @@ class Dump:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
         With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for new events, and
-        ends when the slave begins a newer dump. Raises BinlogError where the binlog is damaged, and Drained when the
-        operator has drained the slave.
+        ends when the slave begins a newer dump or is unregistered.
+
+        Raises BinlogError where the binlog is damaged, and Drained when the operator has drained the slave. Raises
+        ReplicaAhead when a MariaDB domain that was new to the binlog lacks the slave's GTIDs.
         """
         try:
             # The start position is checked before the first chunk. An unusable position then fails the request at once.
@@ -271,7 +273,8 @@ class Dump:
         """Return the next chunks of the dump as a step. Return None when a heartbeat is due, the filter has changed, or
         the dump is over.
 
-        Raises Drained between two transactions when the operator has drained the slave.
+        Raises Drained between two transactions when the operator has drained the slave, and BinlogError where the
+        binlog is damaged.
         """
         place = self._place
         if not place.thread.in_transaction:
@@ -415,7 +418,8 @@ class Dump:
         """Yield the messages of ``step`` (the next chunks), and move the dump to the end of the step.
 
         When the measured rate of the connection requires another chunk size, the dump leaves the step at the next
-        transaction boundary. The later chunks are then planned again with the new size.
+        transaction boundary. The later chunks are then planned again with the new size. Raises Drained after the end of
+        a transaction when the operator has drained the slave.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):

@@ -89,7 +89,9 @@ class ReplicaAhead(PositionError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The start of a dump that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position."""
+    """The start of a dump that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position.
+    ``gtids`` is None for a start by position.
+    """
 
     gtids: GtidSet | None = None
     file: str = ""
@@ -198,9 +200,11 @@ def _ahead(
     wanted: Wanted, store: BinlogStore, server_uuid: str, source: Logged | None = None
 ) -> ReplicaAhead | None:
     """Return the error for a start (GTIDs, or a file and position) that lies after the end of the binlog in ``store``.
-    Return None for an acceptable start. ``server_uuid`` is the UUID of the binlog set.
+    Return None for an acceptable start. A position in a relay log, and a position without a file name, are not checked.
 
-    ``source`` has the GTIDs of the server from which the master receives the binlog; None if that server was not asked.
+    ``server_uuid`` is the UUID of the binlog set. ``source`` has the GTIDs of the server from which the master receives
+    the binlog; None if that server was not asked. Raises BinlogError if the set's index file or newest file cannot be
+    read.
     """
     store.refresh()
     if wanted.gtids is None:
@@ -284,11 +288,11 @@ def _has_all(logged: Logged, have: GtidSet) -> bool:
 
 
 def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
-    """Check that the binlog has each GTID in ``have``, the position of a MariaDB replica in strict mode. Raises
-    ReplicaAhead.
+    """Check that the binlog has the GTIDs in ``have``, the position of a MariaDB replica in strict mode. ``file`` is
+    the binlog file in which the replica's dump begins.
 
-    MariaDB refuses a GTID that is missing between two logged sequence numbers of one server. ``file`` is the binlog
-    file in which the replica's dump begins.
+    As MariaDB does, raises ReplicaAhead for a GTID that is missing between two logged sequence numbers of one server.
+    GTIDs after the end of the binlog are not checked here. Raises BinlogError where the binlog is damaged.
     """
     logged = logged_for(store, have)
     if logged is None or not isinstance(have, MariadbGtidSet):
@@ -322,7 +326,7 @@ _UNKNOWN_END = -1
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The transaction boundary at which a dump begins to read a binlog file, and the facts of the slave's request that
+    """The transaction boundary at which a dump begins to read a binlog file, and the values of the slave's request that
     the dump needs, such as the slave's GTIDs.
     """
 
@@ -360,8 +364,12 @@ class DumpStart:
 def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> DumpStart:
     """Return the transaction boundary at which the dump for a slave's request begins.
 
-    ``wanted`` has the GTIDs or the position of the request. Raises GtidError, BinlogMissing and PositionError. In a
-    chain of slaves, a position that the serving slave has not received yet raises BinlogUnreadable.
+    ``wanted`` has the GTIDs or the position of the request. A request by position may also name GTIDs that the dump
+    leaves out.
+
+    Raises GtidError for a malformed GTID set, BinlogMissing for an unknown file, and PositionError for a position or
+    GTIDs at which no dump can begin. In a chain of slaves, a position that the serving slave has not received yet
+    raises BinlogUnreadable.
     """
     if wanted.gtids is not None:
         return start_after(wanted.gtids, store)
@@ -385,7 +393,7 @@ def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> Dum
 
 def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
     """Return the start of a dump that a slave's request names: the GTIDs that the slave has, or a binlog file and a
-    position. Raises GtidError.
+    position. Raises GtidError for a malformed GTID set.
     """
     if request.WhichOneof("start") == "gtid_set":
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
@@ -468,7 +476,8 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     """Return the newest binlog file at which the dump can begin, because ``have`` contains all GTIDs of the earlier
     files.
 
-    Raises PositionError when the slave lacks GTIDs that the master has purged.
+    A file that does not tell the GTIDs of earlier files is accepted, unless it is a new last file to which the server
+    is still writing its first events. Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
     names = store.binlogs.names
     for name in reversed(names):

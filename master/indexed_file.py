@@ -325,8 +325,8 @@ class IndexedFile:
         return bool(self._places) and self._places[-1].rotated
 
     def segment_at(self, position: int) -> Segment | None:
-        """Return the segment (up to 4 MiB of scanned events) with the event at the byte offset ``position``. Scan the
-        file up to there if necessary.
+        """Return the segment (a run of events, scanned at once) with the event at the byte offset ``position``. Scan
+        the file up to there if necessary.
 
         Return None when no whole transaction has been written at ``position`` yet. For an XA COMMIT or XA ROLLBACK
         whose transaction was prepared in an earlier file, the segment does not have the transaction's tables. Raises
@@ -531,8 +531,8 @@ class IndexedFile:
             )
 
     def _place(self, position: int) -> _Place | None:
-        """Return the start and end of the scanned segment (up to 4 MiB of events) that contains the byte offset
-        ``position``. Return None when the offset is not scanned yet.
+        """Return the start and end of the scanned segment (run of events) that contains the byte offset ``position``.
+        Return None when the offset is not scanned yet.
         """
         # A scan may replace the list meanwhile.
         places = self._places

@@ -75,8 +75,8 @@ REQUEST_SECONDS = 120.0
 """The time within which a client must send the whole request of a call, seconds. Some slaves have slow connections."""
 
 MIN_NET_TIMEOUT = 1.0
-"""The shortest timeout that a slave can promise, seconds. The master ends its dump when it makes no call for this
-time.
+"""The shortest time within which a slave can promise to make its next call, seconds. The master ends the slave's dump
+if no call comes in the promised time.
 """
 
 SPARE_CONNECTIONS = 250
@@ -122,15 +122,17 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """A kind of gRPC call: a dump, a health watch, a health check (FREE), or any other call. The master limits the
-    number of concurrent calls of each kind but FREE.
+    """A kind of gRPC call: a dump, a health watch, a call without a limit (FREE), or any other call. The master limits
+    the number of concurrent calls of each kind but FREE.
     """
 
     CALL = "calls"
     DUMP = "dumps"
     WATCH = "health watches"
     FREE = "health checks"
-    """Calls without a limit, because each is answered at once."""
+    """Calls without a limit, because each is answered at once: health checks, and the slaves' reports that they are
+    alive.
+    """
 
 
 _CURES = {
@@ -156,7 +158,7 @@ class Places:
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
-        """Count a call of the kind ``kind`` as in progress while the ``with`` block runs.
+        """Count a call of the kind ``kind``, which is not FREE, as in progress while the ``with`` block runs.
 
         ``peer`` is the client's address in gRPC's notation. Raises Overloaded, before the block, when as many calls of
         this kind are in progress as the master allows in all, or for one client host.

@@ -303,8 +303,8 @@ class RegisteredSlave:
         return self.weight_with(self.flags)
 
     def weight_with(self, flags: TableFlags) -> int:
-        """Return the approximate memory of the slave's registration, bytes, if its filter were the one in ``flags``.
-        With it the register checks a new filter against the limit on memory before the filter comes into force.
+        """Return the approximate memory of the slave's registration, bytes, if its filter were the one in ``flags``. By
+        this number the register checks a new filter against the limit on memory before the filter comes into force.
 
         The slave's last few former filters count, too. The register keeps them, because the slave may need the end of
         XA transactions that they sent.
@@ -477,7 +477,7 @@ class Register:
                 del self._holders[key]
 
     def get(self, slave_id: str) -> RegisteredSlave:
-        """Return the registered slave with this id. Raises NotRegistered."""
+        """Return the registered slave with this id. Raises NotRegistered for an unknown id."""
         found = self._slaves.get(slave_id)
         if found is None:
             raise NotRegistered(
@@ -486,7 +486,9 @@ class Register:
         return found
 
     def remove(self, slave_id: str) -> RegisteredSlave:
-        """Remove a slave from the register and end its dump. Return the slave. Raises NotRegistered."""
+        """Remove a slave from the register and end its dump. Return the slave. Raises NotRegistered for an unknown
+        id.
+        """
         with self._lock:
             slave = self.get(slave_id)
             self._forget(slave)
@@ -598,9 +600,11 @@ class Register:
         """Record a new dump for a slave and return the dump's number, which :meth:`holds` and :meth:`end_dump` take. An
         earlier dump of the same slave then ends.
 
-        The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end. Raises
-        NotRegistered when the slave has been removed, and AlreadyRegistered when another slave with its UUID or server
-        id has begun to dump.
+        The register calls ``notify``, from any thread, when the slave's filter changes or the dump must end.
+
+        Raises NotRegistered when the slave has been removed, and AlreadyRegistered when another slave with its UUID or
+        server id has begun to dump. Raises Overloaded when the filters of all dumping slaves would take too much
+        memory.
         """
         with self._lock:
             self.get(slave.slave_id)
@@ -631,7 +635,11 @@ class Register:
             )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
-        """Record that dump number ``dump`` has ended, unless a newer dump of the slave has begun."""
+        """Record that a dump of ``slave`` has ended. ``dump`` is the number that :meth:`begin_dump` returned. The slave
+        counts as idle from now on, and its UUID and server id are free for other slaves.
+
+        Do nothing if a newer dump of the slave has begun.
+        """
         with self._lock:
             if slave.dump == dump:
                 slave.dump = 0
@@ -757,7 +765,9 @@ class KnownSlaves:
         self._drains = drains
         self.keep_seconds = KEEP_SECONDS
         self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
-        """Returns the ``[[replica]]`` tables in force. A master without a port for replicas has none."""
+        """The function that returns the ``[[replica]]`` tables in force. A master without a port for replicas has
+        none.
+        """
         self._lock = threading.Lock()
         self._refused: Recent[SlaveIdentity, KnownSlave] = Recent(MOST_REFUSALS)
         """The slaves that were refused, by user, channel and server id. The newest refusal comes last."""
@@ -779,8 +789,8 @@ class KnownSlaves:
         """Return all slaves that the master knows. Registered slaves come first, and last the slaves that only a
         ``[[replica]]`` table of the configuration file names.
 
-        Disconnected slaves are left out when they were last seen longer ago than the time of ``--keep-slaves``, unless
-        a table names them.
+        A slave that is gone or refused is left out when it was last seen longer ago than the time of ``--keep-slaves``,
+        unless a table names it. A slave that has finished is left out once it is no longer registered.
         """
         records = self._register.counters.records()
         by_key = {record.peer.key: record for record in records}
@@ -826,8 +836,8 @@ class KnownSlaves:
         return self._drained(next(self._with_refusals([known], 0.0)))
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
-        """Yield the slaves that ``[[replica]]`` tables of the configuration file name and that are not in ``known``.
-        ``records`` are the statistics of all slaves that the master remembers.
+        """Yield the slaves that ``[[replica]]`` tables of the configuration file name and that are not in ``known``,
+        except slaves that have finished. ``records`` are the statistics of all slaves that the master remembers.
 
         A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
         after the time of ``--keep-slaves``.

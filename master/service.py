@@ -389,7 +389,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
     through ``reader``. The methods raise DumpfilterError, which the interceptor of the gRPC port turns into gRPC status
-    codes. On an edge (a slave that serves its relay log) ``reader`` is None until a slave or replica connects.
+    codes. An edge (a slave that serves its relay log) gives None for ``reader``, and opens its relay log when a slave
+    or replica connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -443,9 +444,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
         """Register a slave with its filter. Return the slave's id, the filters imposed on it, warnings about its
-        filter, and facts about the server that wrote the binlog.
+        filter, and properties of the server that wrote the binlog, such as its version.
 
-        Raises DumpfilterError, such as AccessDenied, OptionError or AlreadyRegistered.
+        Raises AccessDenied for a wrong user or password, OptionError for a wrong request, and AlreadyRegistered when
+        the UUID or server id is in use. Raises other kinds of DumpfilterError, for example for a drained slave.
         """
         peer = context.peer()
         details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
@@ -653,7 +655,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
         """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
-        Raises NotRegistered.
+        Raises NotRegistered for an unknown slave id.
 
         The gRPC interceptor (the gate) has restarted the slave's timeout before.
         """
@@ -663,7 +665,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the slaves that the client may see.
 
-        Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged.
+        Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged. Raises
+        BinlogError if the binlog's index file cannot be read.
         """
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
@@ -690,8 +693,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return [one for one in self.known_slaves.all() if one.peer.user == request.user]
 
     def _status(self, slaves: list[KnownSlave]) -> pb.StatusResponse:
-        """Return the answer to a Status request. ``slaves`` are the slaves that the client may see. Reads the binlog's
-        index file again.
+        """Return the answer to a Status request: the version of the server that wrote the binlog, the binlog files with
+        their sizes, and a description of each of ``slaves``. These are the slaves that the client may see.
+
+        The method reads the binlog's index file again, and raises BinlogError if this file cannot be read. New warnings
+        about the slaves' filters are logged.
         """
         files = [pb.BinlogFile(name=printable(name), size=size) for name, size in self.store.sizes()]
         status = pb.StatusResponse(server_version=self.store.format_description.server_version, files=files)

@@ -1,8 +1,9 @@
 """The binlog store, which reads and scans a binlog set once for all dumps.
 
-The store scans a binlog file in segments (parts of up to 4 MiB of events). The first dump that needs a segment causes
-the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is scanned again. The store
-also tells the UUID and the logged GTIDs of the set, and its watcher reports growth.
+The store scans a binlog file in segments (runs of events of up to 4 MiB, or of one larger event). The first dump that
+needs a segment causes the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is
+scanned again. The store also tells the logged GTIDs of the set, and its watcher reports growth. Functions of this
+module compute and save the set's UUID.
 """
 
 from __future__ import annotations
@@ -93,8 +94,10 @@ class Logged:
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
         """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
-        slave's master dropped are added, too. ``sources`` is the register that turns the index of a GTID source in the
-        segment's arrays into a server UUID, or a domain and server id.
+        slave's master dropped are added, too.
+
+        ``sources`` is the register of GTID sources. It turns a number in the segment's arrays into a server UUID, or a
+        domain and server id.
         """
         add_transactions(self.gtids, segment, sources)
         if self.gtids.family == "mysql":
@@ -111,7 +114,7 @@ class Logged:
 
 def logged_before(file: BinlogFile) -> Logged | None:
     """Return the GTIDs of all earlier files, which a binlog file names at its beginning (Previous_gtids or Gtid_list).
-    Return None when the file does not begin with a GTID set. Raises BinlogCorrupt.
+    Return None when the file does not begin with a GTID set. Raises BinlogCorrupt if this event is malformed.
     """
     before = gtids_before(file)
     if before.all is None:
@@ -183,8 +186,8 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start to look for growth if ``wanted``, because dumps wait; otherwise stop. A writer in this process reports
-        each growth in any case.
+        """Start to look for growth if ``wanted`` is True, because dumps wait. Otherwise stop. A writer in this process
+        reports each growth in any case.
         """
         if self.is_told or wanted == self._is_wanted:
             return
@@ -196,7 +199,7 @@ class Watcher:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop the thread that polls the binlog set. It does not start again."""
+        """Stop the thread that polls the binlog set. The thread does not start again."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -260,8 +263,9 @@ def uuid_of(binlogs: BinlogSet) -> str:
 def keep_uuid(binlogs: BinlogSet) -> None:
     """Save the UUID of a binlog set in a file beside the index file, before the set's first file is purged.
 
-    :func:`uuid_of` may compute the UUID from the first file. If a file such as ``auto.cnf`` already has the UUID,
-    nothing is written. Raises OutputError.
+    :func:`uuid_of` may compute the UUID from the first file. If a file such as ``auto.cnf`` already exists there,
+    nothing is written. Raises OutputError if the file cannot be written, and BinlogError if the set's first file cannot
+    be read.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
@@ -290,7 +294,8 @@ _UNKNOWN = (
 
 
 class BinlogStore:
-    """The binlog files that a master serves, with the cached results of scanning them. Thread-safe.
+    """The binlog files that a master serves, with the cached results of scanning them. Thread-safe. Raises BinlogError
+    if the set or its newest file cannot be opened.
 
     Parameters:
         source: the set, or its index file, its directory, or a list of binlog files (see BinlogSet.open).
@@ -328,10 +333,11 @@ class BinlogStore:
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with the files that :meth:`forget_files` has removed, in any thread."""
         self.upstream: Callable[[], Logged] | None = None if self.binlogs.end is None else _cannot_ask
-        """The function that asks the server from which the set is received for its logged GTIDs. None if the set is
-        not received.
+        """The function that asks the server from which the set is received for the server's logged GTIDs. None if the
+        set is not received.
 
-        It raises DumpfilterError for a server that cannot be asked.
+        The function raises DumpfilterError if the server cannot be asked. For a slave's relay log the function always
+        raises this error.
         """
         self.ended: Callable[[], BinlogError | None] = lambda: None
         """The function that returns an error if the set will never grow again, and None otherwise."""
@@ -361,10 +367,10 @@ class BinlogStore:
         return self.format_description.names
 
     def open_file(self, name: str) -> IndexedFile:
-        """Return an open binlog file with its index of scanned segments (parts of up to 4 MiB).
+        """Return an open binlog file with its index of scanned segments (runs of events).
 
-        The file stays open for later callers until :meth:`forget_files`. When another file has replaced it under its
-        name, the caller gets the new file. Raises BinlogError.
+        The file stays open for later callers until :meth:`forget_files`. When another file has taken the open file's
+        name, the caller gets the new file. Raises BinlogError if the file is not in the set, or cannot be opened.
         """
         found = self._files.get(name)
         if found is not None and self._is_current(found):
@@ -398,9 +404,10 @@ class BinlogStore:
 
     def _is_current(self, indexed: IndexedFile) -> bool:
         """Tell whether ``indexed`` is still the file under its name in the file system, or the name has no file any
-        more.
+        more. Return False if the file has lost its scanned events.
 
-        Dumps may read an open file to its end after the file was deleted.
+        Dumps may read an open file to its end after the file was deleted. Raises BinlogUnreadable if the file system
+        reports an error.
         """
         if indexed.gone:
             return False
@@ -412,7 +419,9 @@ class BinlogStore:
             raise unreadable(error, file=indexed.name, doing="found") from None
 
     def first_position(self, name: str) -> int:
-        """Return the byte offset of the first event after the format description event in the binlog file ``name``."""
+        """Return the byte offset of the first event after the format description event in the binlog file ``name``.
+        Raises BinlogError if the file cannot be opened.
+        """
         return self.open_file(name).file.first_event
 
     def segment_at(self, name: str, position: int) -> Segment | None:
@@ -425,7 +434,9 @@ class BinlogStore:
         return self.segment_of(self.open_file(name), position)
 
     def segments(self, name: str) -> Iterator[Segment]:
-        """Yield the segments (scanned parts of up to 4 MiB) of a binlog file in order. Raises BinlogError."""
+        """Yield the segments (runs of scanned events) of a binlog file in order, as far as whole transactions are
+        written. Raises BinlogError where the file is damaged.
+        """
         indexed = self.open_file(name)
         position = indexed.file.first_event
         while (segment := self.segment_of(indexed, position)) is not None:
@@ -473,8 +484,8 @@ class BinlogStore:
         return segment.with_known_ends(held)
 
     def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
-        """Start to scan the segment (up to 4 MiB of events) at the byte offset ``position`` in the background, before a
-        dump needs it.
+        """Start to scan the segment (run of events) at the byte offset ``position`` in the background, before a dump
+        needs it.
 
         Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored, because
         :meth:`segment_at` meets and raises them later.
@@ -523,7 +534,8 @@ class BinlogStore:
             indexed.give_up(error)
 
     def refresh(self) -> bool:
-        """Read the set's index file again, and return whether the list of files has changed. Raises BinlogError.
+        """Read the set's index file again, and return whether the list of files has changed. Without an index file
+        nothing changes. Raises BinlogError if the index file cannot be read or is malformed.
 
         Files that another process has purged are removed from the store and the cache.
         """
@@ -555,11 +567,14 @@ class BinlogStore:
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
         """Return the name of the next file if a dump has read all of the open file ``indexed``. Otherwise return None.
+        The file's scan buffers are freed in the first case.
 
         A dump has not read all if ``indexed`` is the last file, or has more events at the byte offset ``position``.
-        With None for ``position`` the check begins where scanning has ended. Raises BinlogTruncated when the end of the
-        open file is missing, for example because the file was copied in part. Raises BinlogMissing when neither the
-        open file nor a later file is in the set.
+        With None for ``position`` the check begins where scanning has ended.
+
+        Raises BinlogTruncated when the end of the open file is missing, for example because the file was copied in
+        part. Raises BinlogMissing when neither the open file nor a later file is in the set, or when files after the
+        open file were purged. Raises BinlogError where a file is damaged.
         """
         following = self.file_after(indexed.name)
         if following is None:
@@ -575,8 +590,11 @@ class BinlogStore:
         return following
 
     def file_after(self, name: str) -> str | None:
-        """Return the name of the file after ``name`` in the set, without a check of its content. Return None when
-        ``name`` is the last one.
+        """Return the name of the file after ``name`` in the set, without a check of its content. If no later file is
+        known, read the index file again. Return None if ``name`` is then still the last file.
+
+        The file ``name`` itself may be purged already. Raises BinlogMissing if files directly after ``name`` were
+        purged, too, because a dump would miss their transactions. Raises BinlogError if the index file cannot be read.
         """
         following = self.binlogs.after(name)
         if following is None:
@@ -588,7 +606,7 @@ class BinlogStore:
         """Check that the last file is still in the set and on the disk. Otherwise a dump at its end would wait for
         ever.
 
-        Raises BinlogMissing.
+        Raises BinlogMissing if the file is gone.
         """
         if indexed.name not in self.binlogs:
             names = self.binlogs.names
@@ -605,7 +623,8 @@ class BinlogStore:
         BinlogTruncated otherwise.
 
         The check is for a file that ends without Rotate or Stop event, because the file was truncated or its server
-        crashed.
+        crashed. The check passes if one of the files does not list the GTIDs before it, and for a relay log that this
+        process writes.
         """
         if self.binlogs.end is not None:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
@@ -644,7 +663,8 @@ class BinlogStore:
         raise PositionError(_UNKNOWN, file=name)
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Return the names and sizes of the set's files, after the index file was read again. Raises BinlogError.
+        """Return the names and sizes (bytes) of the set's files, after the index file was read again. Raises
+        BinlogError if the index file cannot be read.
 
         As on a server, a file that the index file names and that is missing has the size 0.
         """
