@@ -237,7 +237,7 @@ class Edge:
             name: ServedChannel(name, self._loop.loop, load_config=self._load)
             for name in {**self._for_replicas, **self._for_slaves}
         }
-        """The served channels by name. They are the readers of the slave's relay logs."""
+        """The served channels by name. Each channel reads one of the slave's relay logs."""
         self.chosen_ports: dict[str, int] = {}
         """The TCP port for replicas by channel name, while the ports are open."""
         self.slave_ports: dict[str, int] = {}
@@ -358,7 +358,8 @@ class Edge:
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
     """Write the TCP port number of the first channel in ``ports`` to the file ``path``, for scripts that wait for the
-    port. ``ports`` has the port numbers by channel. Without ports or without a path nothing is written.
+    port. ``ports`` has the port numbers by channel. Without ports or without a path nothing is written. Raises
+    OutputError if the file cannot be written.
     """
     if ports:
         Endpoint(port_file=path).write_port(next(iter(ports.values())))

@@ -507,8 +507,10 @@ def _events(parts: Sequence[Part]) -> list[bytes]:
 
 
 def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> list[bytes]:
-    """Return the events for a replica by GTID, with empty transactions in place of dropped ones. Add the bytes of these
-    empty transactions to ``counts``.
+    """Return the events for a replica by GTID, with stand-ins (empty transactions) in place of dropped transactions.
+    Add the bytes of the stand-ins to ``counts``.
+
+    For MariaDB, one stand-in is enough for neighbouring dropped transactions of one domain: the last one.
     """
     events: list[bytes] = []
     last_domain = None

@@ -82,11 +82,15 @@ class MasterConsole(C.Executor):
     these rules ignore the case of names.
     """
     reload: Callable[[], None] = lambda: None
-    """Reads the master's configuration file again, and raises OptionError if the file cannot be used."""
+    """The function that reads the master's configuration file again, and raises OptionError if the file cannot be
+    used.
+    """
     replicas: ReplicaFilters | None = None
     """The filters of real replicas; None for a master without them."""
     source: SourceThread | None = None
-    """The running server that the master follows, if it follows one."""
+    """The thread that receives the binlog of the running server that the master follows. None if the master follows no
+    server.
+    """
 
     def __post_init__(self) -> None:
         self._store = self.service.store

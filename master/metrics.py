@@ -166,8 +166,8 @@ def _calls(server: MasterServer) -> Iterator[Counted]:
 
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
-    """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others that were served
-    last. No two of them have equal labels.
+    """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others. The others are
+    slaves that were never seen, and slaves that were served last. No two of the result have equal labels.
 
     Slaves that have only registered are left out, because a stranger could register any number of names.
     """

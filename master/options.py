@@ -93,7 +93,7 @@ class MasterOptions(Settings):
 
     def follow(self) -> FollowedSource | None:
         """Return the running server that the master follows, or None for a set of files. Raises OptionError for options
-        that contradict each other.
+        that are missing or contradict each other.
         """
         from dumpfilter.receiver.url import source_url_in
 
@@ -115,7 +115,9 @@ class MasterOptions(Settings):
 
     def expiry(self) -> dict[str, float]:
         """Return the limits on age (``seconds``) and size (``nbytes``) above which the master removes old files of its
-        store (the directory with the binlog files of a running server). Raises OptionError.
+        store (the directory with the binlog files of a running server). A limit that was not given is left out.
+
+        Raises OptionError for a limit without ``--store``.
         """
         given = {"seconds": self.store_expire, "nbytes": self.store_max_size}
         found = {name: value for name, value in given.items() if value is not None}

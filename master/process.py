@@ -90,8 +90,8 @@ class Kept(Generic[T]):
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the list of entries that the state file holds. Return an empty list if the file is missing or
-        unusable. An unusable file is renamed, and a warning is logged.
+        """Return the list of entries that the state file holds, or the first ``most`` of them. Return an empty list if
+        the file is missing or unusable. An unusable file is renamed, and a warning is logged.
         """
         found = self._file.load_or_set_aside(self._warn) or self._model()
         return found.entries[: self._most]
@@ -244,10 +244,11 @@ class RunOptions:
 
 
 def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> None:
-    """Serve a binlog set to slaves until SIGINT or SIGTERM. Print the set and the addresses on the terminal.
+    """Serve a binlog set to slaves until SIGINT or SIGTERM. Print the set and the addresses on the terminal. At SIGHUP,
+    read the configuration file again.
 
-    Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
-    server ends by itself.
+    The process's limit on open files is raised to the largest value that the system allows. Raises DumpfilterError when
+    the set or the configuration cannot be used, when a port is taken, or when the gRPC server ends by itself.
     """
     bounds, keep_seconds, follow = options.expiry(), options.keep_slaves, options.follow()
     with ExitStack() as stack:
@@ -364,7 +365,8 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
     """Load the state that the master's last run saved, and begin to save the state. Return the state directory, or None
     without ``--state-dir``.
 
-    Raises OptionError for a directory that cannot be used.
+    Raises OptionError for a directory that cannot be used or that holds the binlogs, and DirectoryBusy when another
+    master uses it.
     """
     if options.state_dir is None:
         return None

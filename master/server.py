@@ -169,7 +169,9 @@ class MethodBounds:
     is_serialized: bool = False
     """Whether the service's answers are serialized messages already."""
     check: Callable[[Any], None] = lambda request: None
-    """Checks the numbers of elements in a decoded request. Raises OptionError."""
+    """The function that checks the numbers and lengths of the elements in a decoded request. Raises OptionError for a
+    request beyond the limits.
+    """
 
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
@@ -248,10 +250,13 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
     ) -> Any:
         """Receive the request of a gRPC call, check its size and contents, decode it, and restart the timeout of the
-        slave that sent it. Return the decoded request. Raises DumpfilterError.
+        slave that sent it. Return the decoded request.
 
         ``parse`` is the function that decodes the bytes of a request; None leaves them as they are. ``bounds`` has the
         limits of the called method, and ``method`` is its name for the log.
+
+        Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and OptionError for contents
+        beyond the limits.
         """
         try:
             async with asyncio.timeout(limits.REQUEST_SECONDS):
@@ -577,8 +582,8 @@ class MasterServer:
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
-        """Returns the number of connections of the replication port and their limit. None: the master has no such
-        port.
+        """The function that returns the number of connections of the replication port and their limit. None: the master
+        has no such port.
         """
         self.source = source
         self._turns: LoopTurns | None = None

@@ -647,8 +647,8 @@ class SharedReader:
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
-        """Return the messages of one chunk, from the cache or newly made. ``chunk_size`` is the size of events above
-        which a chunk may be split, bytes. Raises BinlogError.
+        """Return the messages of one chunk, from the cache or newly made. A chunk with more than twice ``chunk_size``
+        bytes of events may be split into several messages. Raises BinlogError if the events cannot be read.
         """
         kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
@@ -670,7 +670,7 @@ class SharedReader:
         next chunks.
 
         ``number`` is the index in the step of the first of these next chunks. Near the step's end the following step is
-        planned, too. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
+        planned, too. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:
@@ -707,9 +707,10 @@ class SharedReader:
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
         """Make a chunk's messages in this iteration of the asyncio loop, which takes less time than a hand-over to a
-        thread. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
+        thread. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
 
-        Return None if bytes must be read from the disk, or if too many chunks were made in this iteration.
+        Return None if bytes must be read from the disk, or if too many chunks were made in this iteration. Raises
+        BinlogError if the events cannot be read.
         """
         if self._made_here >= _MADE_IN_A_TURN:
             return None
@@ -726,7 +727,7 @@ class SharedReader:
 
     def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[bytes, ...]]:
         """Let a worker thread make the messages of a chunk, unless one does so already. Return the future with the
-        messages. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
+        messages. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
         """
         making = self._making.get(piece)
         if making is None:

@@ -191,7 +191,7 @@ class SourceThread:
         self._keeps_waiting = source.keeps_waiting
         self._asking = threading.Lock()
         self.on_ended: Callable[[], None] = lambda: None
-        """The function that is called when :attr:`ended` has become an error."""
+        """The function that is called when :meth:`ended` returns an error from now on, so that waiting dumps end."""
         self.error: DumpfilterError | None = None
         """The error that keeps the thread from receiving, if it does not disappear by itself. None otherwise."""
         self.follower = Follower(

@@ -103,7 +103,7 @@ class Peer:
 
 def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details: str | int) -> None:
     """Write a line about a slave to the audit log. ``what`` is the action, ``peer`` the address that the request came
-    from, and ``result`` its outcome.
+    from, and ``result`` the outcome. ``details`` are further fields of the line.
     """
     details = {"server_id": slave.server_id, "channel": slave.channel, **details}
     audit(what, account=slave.user, peer=peer, result=result, **details)

@@ -587,8 +587,8 @@ class ReplicaServer(ClientPort):
 
     @property
     def listed(self) -> dict[int, Any]:
-        """The connections that a client of this port can see in SHOW PROCESSLIST and end by KILL, by connection id:
-        those of this port only.
+        """The connections that a client of this port can see in SHOW PROCESSLIST and end by KILL, by connection id. A
+        client sees the connections of this port only.
         """
         return self.clients
 
@@ -607,7 +607,8 @@ class ReplicaServer(ClientPort):
         return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
 
     async def ask(self, work: Callable[[], _T]) -> _T:
-        """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result.
+        """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result
+        or raise its error. Raises Overloaded if the system gives the process no more threads.
 
         The number of such threads is limited, also if the caller is cancelled. The end of the process does not wait for
         these threads, because a replica may not answer for minutes.
