@@ -89,7 +89,7 @@ class PlacedPlan(ABC):
 
     @property
     def counts(self) -> Counts:
-        """The numbers of events, bytes and transactions in the chunk (message to slaves). They are complete once
+        """The numbers of events, bytes and transactions in the chunk (message to slaves). The numbers are complete once
         messages have been made.
         """
         return self.plan.counts
@@ -263,7 +263,8 @@ class GrpcEncoding:
         format description event, and the position in the file at which the dump begins.
 
         ``place`` is the dump's position and state at the beginning of the file. ``previous`` is the file that the dump
-        has read before; None for the first file. If its name differs, the chunk tells the name.
+        has read before; None for the first file. If the two files have different names, the chunk tells the name of the
+        previous file.
         """
         chunk = _position_chunk(place)
         if previous is not None and previous.name != place.file:
@@ -297,11 +298,11 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 def chunk_of_commits(
     place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Runs, gaps: GapList
 ) -> bytes:
-    """Return the chunk (serialized message) for commits that the master has just received. It leads from ``place``, the
-    dump's position and state, to the position ``end`` of the same file. Both are transaction boundaries.
+    """Return the chunk (serialized message) for commits that the master has just received. The chunk leads from
+    ``place``, the dump's position and state, to the position ``end`` of the same file. Both are transaction boundaries.
 
-    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` those of the
-    dropped ones.
+    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` the dropped
+    transactions.
     """
     file, before = place.told
     key_of = place.source.gtid_source
@@ -348,7 +349,7 @@ _MOST_STAND_INS = 32_768
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
     """The description of a chunk (one message to slaves), or of a part of a chunk, for a real replica (MySQL or MariaDB
-    server). It lists the byte ranges of binlog events to send, and makes one message of these plain events.
+    server). The plan lists the byte ranges of binlog events to send, and makes one message of these plain events.
     """
 
     dropped: Dropped = NOTHING_DROPPED
@@ -514,12 +515,12 @@ class DumpPlace:
     source: IndexedFile
     """The open binlog file. Another file may take its name in the meantime."""
     thread: DumpThread
-    """The dump thread (the filter and its state) at this position. It never changes: a dump continues with a copy
-    (:meth:`DumpThread.fork`).
+    """The dump thread (the filter and its state) at this position. The object never changes: a dump continues with a
+    copy (:meth:`DumpThread.fork`).
     """
     end: int
-    """The position in the writer's binlog file up to which chunks were made, bytes. It may lie inside a Gap event of a
-    relay log.
+    """The position in the writer's binlog file up to which chunks were made, bytes. In a relay log the position may lie
+    inside a Gap event.
 
     The writer is the server that wrote the events.
     """

@@ -79,7 +79,8 @@ class Decision(NamedTuple):
     ends: frozenset[int]
     """The indexes of the rows events that get STMT_END_F, because a later rows event of the statement is dropped."""
     is_dropped: bool
-    """Whether the master drops the whole transaction. A replica by GTID then gets an empty transaction with its GTID.
+    """Whether the master drops the whole transaction. A replica by GTID then gets an empty transaction with the GTID of
+    the dropped one.
     """
     counts: Counts
     """The counts of one transaction of this shape, without bytes, which differ between transactions."""
@@ -221,8 +222,8 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
 
 
 def _cut_commit(data: bytes, begin: int, offset: int, description: FormatDescription) -> Commit | None:
-    """Return the transaction that begins at the index ``begin`` of ``data``. None if its end is missing. Raises
-    OtherEvents for a transaction that is no plain row change.
+    """Return the transaction that begins at the index ``begin`` of ``data``. Return None if the transaction's end is
+    missing. Raises OtherEvents for a transaction that is no plain row change.
 
     ``offset`` is the byte offset of ``data`` in the binlog file. ``description`` is the file's format description
     event.
@@ -282,8 +283,9 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
 
 
 def _names(event: bytes, end: int) -> bytes:
-    """Return the part of a Table_map event that has the database and table name, with their lengths. It is a part of
-    the transaction's shape, the key under which filter decisions are cached. Raises OtherEvents for a malformed event.
+    """Return the part of a Table_map event that has the database and table name, with their lengths. The part belongs
+    to the transaction's shape, the key under which filter decisions are cached. Raises OtherEvents for a malformed
+    event.
 
     ``end`` is the event's length without checksum.
     """
@@ -315,7 +317,7 @@ class Part(NamedTuple):
     events: list[bytes]
     """The bytes of the events that are sent; empty for a dropped transaction."""
     size: int
-    """The number of these bytes."""
+    """The number of bytes of :attr:`events` together."""
 
 
 @dataclass(eq=False, slots=True)
@@ -379,8 +381,8 @@ class Decider:
         these events, and the dump's position after them.
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
-        Return None if the dump thread must decide them, for example because the master's operator imposes a filter on
-        the slave. Also return None for a dump of a relay log, and for more bytes than one message may have.
+        Return None if the dump thread must decide the transactions, for example because the master's operator imposes a
+        filter on the slave. Also return None for a dump of a relay log, and for more bytes than one message may have.
         """
         encoding, thread = place.encoding, place.thread
         if not _decides_here(place) or commits[-1].end - commits[0].offset >= thread.chunk_size:
@@ -427,7 +429,7 @@ class Decider:
     def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
         """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
 
-        It is the message that :class:`~dumpfilter.master.advance.GrpcPlan` makes of the dump thread's plan.
+        The message equals the one that :class:`~dumpfilter.master.advance.GrpcPlan` makes of the dump thread's plan.
         """
         gaps, completed = GapList(), Runs()
         for commit, decision, _, size in parts:

@@ -129,8 +129,8 @@ class FilterTable(Model):
         are parsed and how the filter decides.
 
         With classic semantics a rule is an option of a server, such as ``--replicate-do-db=shop``. With effective
-        semantics (WL#2516) a rule is such as ``--ignore=shop.t``. Raises OptionError for a rule that is not valid in
-        the table's semantics.
+        semantics (WL#2516) a rule is a text such as ``--ignore=shop.t``. Raises OptionError for a rule that is not
+        valid in the table's semantics.
         """
         parsed = [parse_option(rule, self.semantics) for rule in rules]
         return make_filter(self.semantics, parsed, names=self._names)
@@ -183,8 +183,8 @@ class ImposedFilter(FilterTable):
     @property
     def boundary(self) -> BoundaryFilter:
         """The filter by which the master keeps the rows of excluded tables from the slave, whatever the slave's own
-        filter is. In contrast to an ordinary filter, it also drops a statement that passes the rules but writes
-        excluded tables only.
+        filter is. In contrast to an ordinary filter, the boundary filter also drops a statement that passes the rules
+        but writes excluded tables only.
 
         The setting :attr:`on_undecided` says whether an event about which the filter cannot decide is sent, dropped, or
         stops the dump.

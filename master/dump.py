@@ -57,7 +57,7 @@ class DumpOptions:
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
     earlier: Earlier | None = None
-    """The filters that selected what the slave has from earlier dumps. None: the present one.
+    """The filters that selected what the slave has from earlier dumps. None: the present filter selected all of it.
 
     The slave may hold prepared XA transactions that the present filter would drop. The slave needs their XA COMMIT or
     XA ROLLBACK.
@@ -81,8 +81,10 @@ class Reached(NamedTuple):
 
 
 class Dump:
-    """One binlog dump (stream of events) for one slave. :meth:`messages` yields the messages for the slave. The
-    master's register of slaves counts the dump as running from its creation until :meth:`close`.
+    """One binlog dump (stream of events) for one slave. :meth:`messages` yields the messages for the slave.
+
+    The master's register of slaves counts the dump as running from its creation until :meth:`close`. The creation
+    raises NotRegistered, AlreadyRegistered or Overloaded if the register accepts no dump of the slave.
     """
 
     def __init__(
@@ -119,14 +121,16 @@ class Dump:
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set, slave.origin)
         """The transactions that this slave must not get."""
         self._shared_exclusion = self._exclusion.of_equal_slaves()
-        """The transactions that all slaves must not get with which this slave shares messages."""
+        """The transactions that neither this slave nor any slave with which it shares messages must get: those of
+        ignored servers and domains.
+        """
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
         """The binlog position up to which the dump has yielded messages."""
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
         """The time without a message after which the dump yields one empty message before the next heartbeat is due,
-        seconds. None: it yields none.
+        seconds. None: the dump yields no such message.
         """
         self.sink: Callable[[Sequence[bytes], Reached], bool] | None = None
         """A function that sends events at once without waiting, or returns False and does nothing. None: there is no
@@ -243,7 +247,7 @@ class Dump:
         """Return the place (position, filter and state) at which the dump begins to read its first binlog file.
 
         The dump reads this open file to its end, even if another file takes the name in the meantime. Raises
-        BinlogError.
+        BinlogError if the file cannot be opened or read.
         """
         start = self._start
         thread = DumpThread(
@@ -390,7 +394,7 @@ class Dump:
             place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
-        """Raise an error if the dump has reached the end of a binlog that will never grow again. Otherwise return.
+        """Raise the store's error if the dump has reached the end of a binlog that will never grow again.
 
         A binlog never grows again if its source has begun new binlogs, or has purged files that the master lacks.
         """
@@ -463,8 +467,8 @@ class Dump:
         """Return a copy of ``place`` (position, filter and state of a dump) that equals the places of other slaves with
         an equal filter. Dumps at equal places share messages.
 
-        The copy leaves out the transactions that all these slaves leave out. It does not leave out those that only this
-        slave has already or has written itself; :meth:`_without_own` does.
+        The copy leaves out the transactions that all these slaves leave out. Transactions that only this slave has
+        already, or has written itself, stay in; :meth:`_without_own` leaves them out.
         """
         thread = place.thread.leaving_out(self._shared_exclusion)
         return replace(place, thread=thread)

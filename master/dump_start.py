@@ -145,7 +145,7 @@ def _mariadb_ahead(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: 
 
 def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
     """Return the MariaDB domain ids in ``have``, a replica's GTIDs, of which the binlog has no transaction yet. Return
-    an empty set for MySQL.
+    an empty set for MySQL, and if the GTIDs of the binlog are not known.
 
     The dump checks the replica's GTID again when such a domain appears in the binlog.
     """
@@ -352,10 +352,10 @@ class DumpStart:
     position.
     """
     end: int = 0
-    """The position, in the binlog of the server that wrote it, after the transaction of which the replica has a part; 0
-    if it has no partial transaction.
+    """The position after the transaction of which the replica has a part, in the binlog of the server that wrote the
+    events; 0 if the replica has no partial transaction.
 
-    It is negative for a transaction whose end is not written yet.
+    The value is negative for a transaction whose end is not written yet.
     """
     has_first_transaction: bool = False
     """Whether ``gtid_set`` has the first transaction of the file in which the dump of a real replica begins."""
@@ -532,8 +532,9 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
 
 
 def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
-    """Return the relay log file with the event at ``position`` of ``file``, a binlog file of the server that wrote
-    the events. If several relay log files have parts of ``file``, the newest that begins at or before it is returned.
+    """Return the relay log file with the event at ``position`` of ``file``, a binlog file of the server that wrote the
+    events. If several relay log files have parts of ``file``, the newest that begins at or before ``position`` is
+    returned.
 
     Raises PositionError if there is none, and BinlogUnreadable (momentary) if the slave has not received the position
     yet.

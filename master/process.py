@@ -222,8 +222,8 @@ _LONGEST_LINE = 2000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The ports and the audit log of a master process, and the write rules (like ``--binlog-do-db``) that it applies to
-    the served binlog.
+    """The ports and the audit log of a master process, and the write rules (like ``--binlog-do-db``) that the master
+    applies to the served binlog.
     """
 
     listen: ListenAddress | None = field(default_factory=ListenAddress)
@@ -493,7 +493,7 @@ class Reload:
     load: Callable[[], MasterConfig] | None
     """The function that reads and checks the file. None: the master was started without a file."""
     on_change: list[Callable[[MasterConfig], None]] = field(default_factory=list)
-    """Further functions that take over the new configuration. They may raise OptionError to refuse it."""
+    """Further functions that take over the new configuration. Each may raise OptionError to refuse it."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:

@@ -221,8 +221,8 @@ class StoreExpiry:
         self._failed = ""
 
     def run(self) -> list[str]:
-        """Remove the expired files of the store (received binlog set), if the last check is at least a minute ago.
-        Return the names of the removed files.
+        """Remove the expired files of the store (received binlog set) that no slave needs, if the last check is at
+        least a minute ago. Return the names of the removed files. Without any limit nothing is removed.
         """
         is_off = self._seconds == self._nbytes == math.inf
         if is_off or time.monotonic() - self._looked_at < _LOOK_SECONDS:

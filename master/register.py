@@ -184,8 +184,8 @@ class CounterBook:
             total.bytes_read = total.bytes_sent + total.bytes_dropped
 
     def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
-        """Record that a slave was seen now. Mark the statistics as changed, so that the state directory saves them
-        soon. Without ``is_news`` they are marked at most once a minute.
+        """Record that a slave was seen now. If ``is_news`` is True, mark the statistics as changed, so that the state
+        directory saves them soon. Otherwise mark them at most once a minute.
         """
         record.last_seen_at = time.time()
         if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
@@ -423,7 +423,11 @@ class Register:
             return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
-        """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping."""
+        """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping.
+
+        A dumping slave with the same UUID is no other slave if it has the same secret. A dumping slave with the same
+        server id is no other slave if it has the same UUID.
+        """
         peer = slave.peer
         holder = self._holders.get(peer.key)
         if holder is not None and holder.owner != slave.owner:
@@ -498,7 +502,7 @@ class Register:
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
     ) -> list[RegisteredSlave]:
         """Remove each slave for which the function ``reason`` returns an error, and return these slaves. A slave for
-        which it returns None stays.
+        which ``reason`` returns None stays.
 
         A running dump of a removed slave ends with the error.
         """
@@ -543,7 +547,7 @@ class Register:
 
         The slave may have prepared XA transactions that the present filter drops, and needs their XA COMMIT or XA
         ROLLBACK. The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in
-        order. If ``is_any`` says that the slave may have had any filter, the result is one filter that sends
+        order. If ``is_any`` is True, the slave may have had any filter, and the result is one filter that sends
         everything. The register remembers only the last few filters of a slave.
         """
         filters, until = slave.earlier, slave.other_filter_until

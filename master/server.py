@@ -479,7 +479,9 @@ class ListenAddress(Endpoint):
 
 
 class GrpcPort:
-    """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop."""
+    """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop. Raises
+    Overloaded if the system gives the process no more threads.
+    """
 
     def __init__(self, servicer: pb_grpc.DumpFilterServicer, max_dumps: int) -> None:
         self.max_connections = limits.open_connections(
@@ -559,8 +561,11 @@ class MasterServer:
 
     With port 0 in ``listen`` the system chooses a free port, which :attr:`port` holds. With None for ``listen`` no
     dumpfilter slave can connect, and :attr:`port` is 0; only the port for real replicas serves the set.
-    ``write_filter`` has rules like ``--binlog-do-db`` that apply to all slaves. ``source`` is the running server that
-    the master follows; None for none. Raises Exposed when other machines could connect without TLS or without a login.
+    ``write_filter`` has rules like ``--binlog-do-db`` that apply to all slaves. ``source`` is the thread that follows a
+    running server; None for a set of files.
+
+    Raises Exposed when other machines could connect without TLS or without a login. Raises OptionError for an address
+    that cannot be used, and Overloaded when the system gives the process no more threads.
 
     All calls run in one asyncio loop, which has its own thread. The methods of this class must be called from other
     threads.
@@ -628,7 +633,9 @@ class MasterServer:
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
-        """Report to the health service every few seconds whether the newest binlog file can be read."""
+        """Report to the health service every few seconds whether the newest binlog file can be read, and whether the
+        followed server sends its binlog. Log when the binlog can no longer be read, and when it can be read again.
+        """
         readable = True
         while True:
             if self.source is not None:
@@ -688,7 +695,7 @@ class MasterServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the server's asyncio loop runs. It does from the creation of the server to its stop."""
+        """Whether the server's asyncio loop runs. The loop runs from the creation of the server to its stop."""
         return self.loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:

@@ -95,7 +95,7 @@ class AccessDenied(DumpfilterError):
 
 class TryLater(DumpfilterError):
     """The error for a password that the master does not check now. The client has given wrong passwords, or the master
-    is checking too many at once.
+    is checking too many passwords at once.
 
     ``quiet`` says that the caller need not log the error.
     """
@@ -204,8 +204,8 @@ class Access:
         """Raise TryLater if the client must wait because of wrong passwords. ``guesser`` is the key under which the
         client's wrong passwords are counted: its address, or its secret if it has logged in before.
 
-        ``guessed`` is the user whose wrong passwords from all clients count, too. It is None for a slave that has
-        proved its password before.
+        ``guessed`` is the user whose wrong passwords from all clients count, too; None for a slave that has proved its
+        password before.
         """
         with self._lock:
             wait = self._addresses.wait(guesser)
@@ -377,8 +377,8 @@ type.
 _STOPPING = frozenset(
     {"ALREADY_EXISTS", "INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "DATA_LOSS"}
 )
-"""The gRPC status codes at which a slave stops until its operator has removed the cause. After all others it tries
-again.
+"""The gRPC status codes at which a slave stops until its operator has removed the cause. After all other codes the
+slave tries again.
 """
 
 _SHOWN_UUID = 80
@@ -487,7 +487,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Log a DumpfilterError that the ``with`` block raises, and raise it again.
 
         The audit log gets the error as the result of the call ``what``, and the ordinary log as the event ``event``. An
-        empty ``what`` or ``event`` leaves that log out. Lines are suppressed when a stranger causes many.
+        empty ``what`` or ``event`` leaves that log out. ``account`` is the user name and ``peer`` the address of the
+        client; ``details`` are further fields of the lines. Lines are suppressed when a stranger causes many.
         """
         try:
             yield
@@ -615,8 +616,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Stream the filtered binlog to a slave in chunks (serialized messages), from the position or GTID set that the
         slave sent.
 
-        Raises DumpfilterError, such as NotRegistered, PositionError or Drained. Ends with the status ABORTED when a
-        newer dump of the slave has begun, and with UNAVAILABLE when the master shuts down.
+        Raises NotRegistered for an unknown slave id, PositionError for a position at which no dump can begin, and
+        Drained for a drained slave. Raises other kinds of DumpfilterError, for example where the binlog is damaged.
+        Ends with the status ABORTED when a newer dump of the slave has begun, and with UNAVAILABLE when the master
+        shuts down.
         """
         slave = await self.reader.serve(lambda: self.register.get(request.slave_id))
         with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):

@@ -84,8 +84,8 @@ _Found = Step | CommitStep | Exception | None
 
 
 MAX_DROPPED_SECONDS = 0.02
-"""The longest time for which the stand-ins or gaps of dropped commits wait for later commits, seconds. They are sent
-together, since writing to a connection costs most of what a live commit costs.
+"""The longest time for which the stand-ins or gaps of dropped commits wait for later commits, seconds. All of them are
+sent together, since writing to a connection costs most of what a live commit costs.
 """
 
 QUIET_SECONDS = 0.05
@@ -146,14 +146,17 @@ class _Request:
     """
 
     place: DumpPlace
-    """The place. It changes when followers have sent commits."""
+    """The position, with filter and state, from which the step begins. The value changes when dumps that can send at
+    once (followers) have sent commits.
+    """
     waiters: set[Waiter] = field(default_factory=set)
 
 
 class SharedReader:
     """The reader of the binlog for all dumps of one master. Dumps at equal positions with equal filters share its scans
-    and messages. All methods but :meth:`close`, :meth:`caches` and :meth:`waits_at` must be called in the asyncio
-    loop's thread.
+    and messages. Raises Overloaded if the system gives the process no more threads.
+
+    All methods but :meth:`close`, :meth:`caches` and :meth:`waits_at` must be called in the asyncio loop's thread.
     """
 
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -173,8 +176,8 @@ class SharedReader:
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
-        """The requests that are still to be planned, by file and start of the segment. Those of one segment are planned
-        together.
+        """The requests that are still to be planned, by file and start of the segment. The requests for one segment are
+        planned together.
         """
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
@@ -192,9 +195,13 @@ class SharedReader:
         self._live: IndexedFile | None = None
         """The file of the newest received commits. None before a dump has waited at its end."""
         self._recent_steps: dict[DumpPlace, CommitStep | None] = {}
-        """The steps behind received commits that are still in memory, until further events are received."""
+        """The steps over received commits that are still in memory, by the place (position and state) at which a step
+        begins. None: the dump thread must decide the commits. Cleared when further events are received.
+        """
         self._recent_runs: dict[tuple[int, int], tuple[list[Commit], Reach]] = {}
-        """The received commits of these steps with their reach, by position and chunk size."""
+        """The received commits from a position on, with their GTID ranges and server ids (reach), by position and chunk
+        size. Cleared when further events are received.
+        """
         self._late: asyncio.TimerHandle | None = None
         """The timer of the dumps that have dropped commits and have not sent the stand-ins or gaps for them."""
         self._decider = Decider(store.subjects, store.sources)
@@ -231,12 +238,14 @@ class SharedReader:
         return bool(self._dumps)
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Call a function that reads the binlog for a dump in a worker thread. Return its result or raise its error."""
+        """Run ``function``, which reads the binlog for a dump, in a worker thread. Return its result or raise its
+        error.
+        """
         return await self._loop.run_in_executor(self._workers, function)
 
     async def serve(self, function: Callable[[], T]) -> T:
-        """Call a function for a request other than a dump, in threads that dumps do not use. Return the function's
-        result or raise its error.
+        """Run ``function``, which serves a request other than a dump, in a thread that dumps do not use. Return the
+        function's result or raise its error.
         """
         return await self._loop.run_in_executor(self._servants, function)
 
@@ -341,9 +350,9 @@ class SharedReader:
         self._loop.call_soon(self._plan_here if is_short else self._begin_planning)
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
-        """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if they
-        are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file that this process itself
-        writes.
+        """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if
+        there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of a file that this
+        process itself writes.
         """
         if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
@@ -693,8 +702,10 @@ class SharedReader:
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
         """Make and cache the messages of the chunk with index ``number`` of ``step``, in this iteration of the asyncio
-        loop, before a dump asks for them. Behind the step's last chunk, make the next step's first one. Errors are
-        ignored.
+        loop, before a dump asks for them.
+
+        If ``number`` lies behind the step's last chunk, make the messages of the next step's first chunk, if that step
+        is cached. Errors are ignored.
         """
         following = step if number < len(step.pieces) else self._steps.peek(step.after)
         piece = None if following is None else following.pieces[number % len(step.pieces)]

@@ -81,7 +81,7 @@ class SourceEnded(BinlogError):
 
 class LoopTurns:
     """The reception of the binlog of a running server (the source) in the asyncio loop that also runs the dumps. The
-    receiving thread uses it while few events arrive.
+    receiving thread uses this object while few events arrive.
 
     A commit is then received, stored and sent to slaves in one iteration (turn) of the loop, without another thread.
 

@@ -125,11 +125,11 @@ def logged_before(file: BinlogFile) -> Logged | None:
 
 
 PAUSE = 0.02
-"""The time after growth in which the watcher does not look, seconds. Transactions that are committed in it are sent
-together. Where the system does not tell of changed files, the watcher looks at this interval.
+"""The time after growth in which the watcher does not check the files, seconds. All transactions that are committed in
+this time are sent together. Where the system does not report changed files, this is the interval between two checks.
 """
 _UNTOLD_INTERVAL = 0.2
-"""The interval at which the watcher looks for changes that the system does not tell, as on a network file system,
+"""The interval at which the watcher checks for changes that the system does not report, as on a network file system,
 seconds.
 """
 
@@ -186,8 +186,8 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start to look for growth if ``wanted`` is True, because dumps wait. Otherwise stop. A writer in this process
-        reports each growth in any case.
+        """Begin to check the files for growth if ``wanted`` is True, because dumps wait. Otherwise stop the checks. A
+        writer in this process reports each growth in any case.
         """
         if self.is_told or wanted == self._is_wanted:
             return
@@ -238,7 +238,7 @@ _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re
 
 
 def uuid_of(binlogs: BinlogSet) -> str:
-    """Return the UUID that identifies a binlog set. It is the same at every start of the master.
+    """Return the UUID that identifies a binlog set, which is the same at every start of the master.
 
     A set in a MySQL server's data directory has the UUID of ``auto.cnf``. For another set, the UUID is computed from
     the first bytes of its first file. If :func:`keep_uuid` has saved a UUID before that file was purged, the saved UUID
@@ -502,7 +502,7 @@ class BinlogStore:
             self._ahead.submit(scan)
 
     def check_readable(self) -> None:
-        """Check that the newest binlog file can be found, opened and read. Raises BinlogError."""
+        """Check that the newest binlog file can be found, opened and read. Raises BinlogError otherwise."""
         self.refresh()
         name = self.binlogs.names[-1]
         # An open file can be read after its name is gone, and a slave that connects later could not be served.
@@ -512,8 +512,8 @@ class BinlogStore:
         newest.check()
 
     def forget_files(self, names: Iterable[str]) -> None:
-        """Remove files, such as purged ones, from the store and the cache. Names that the store has not opened are
-        ignored.
+        """Remove files, such as purged ones, from the store and the cache, and call :attr:`on_forgotten` with them.
+        Names that the store has not opened are ignored.
 
         A purged file is closed, and its disk space freed, when no dump reads from it any more.
         """
@@ -548,7 +548,7 @@ class BinlogStore:
 
         They are the GTIDs that the newest file names at its beginning, and those of its complete transactions. Return
         None when the newest file does not begin with a GTID set. Each call scans only the part that was written since
-        the last call. Raises BinlogError where that file is damaged.
+        the last call. Raises BinlogError where the newest file is damaged.
         """
         indexed = self.open_file(self.binlogs.names[-1])
         with self._logging:

@@ -58,7 +58,7 @@ class Peer:
     port: int = 0
     """The port that the slave reports (``report_port``)."""
     protocol: int = PROTOCOL
-    """The version of the protocol that the slave uses with the master."""
+    """The version of the protocol that the slave uses with the master; MYSQL_PROTOCOL for a real replica."""
     program_version: str = ""
     """The version of the slave's program."""
 
@@ -141,7 +141,7 @@ class Who:
     @property
     def by(self) -> tuple[str, str]:
         """The name and the value of the property by which these conditions select slaves, such as ``("user", "repl")``.
-        For all slaves it is ``("all", "")``.
+        The conditions for all slaves have ``("all", "")``.
         """
         for by in ("server_id", "uuid", "user", "host", "network"):
             if values := getattr(self, f"{by}s"):
@@ -212,7 +212,8 @@ def endpoint_of(address: Address | str, port: int) -> str:
 
 
 def peer_address(peer: str) -> Address | None:
-    """Return the IP address in gRPC's notation of a connection, or None when it has no address.
+    """Return the IP address of a connection. ``peer`` is the connection's other end in gRPC's notation. Return None if
+    it is no IP address.
 
     An IPv4 address inside an IPv6 address counts as IPv4.
 

@@ -100,7 +100,7 @@ class ReplicaConnection(Connection):
         self._service = port.service
         self._registration = answers.Registration(0, "", 0)
         self._peer: Peer
-        """The replica's identity, by which its filter is chosen. Set when the replica asks for a dump."""
+        """The replica's identity, by which the replica's filter is chosen. Set when the replica asks for a dump."""
         self._request_name = ""
         """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
         self._replica_stream: ReplicaStream | None = None
@@ -315,7 +315,7 @@ class ReplicaConnection(Connection):
 
     def _computes_position(self, state: answers.SessionState) -> bool:
         """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that
-        reads the binlog does not.
+        reads the binlog computes no position.
 
         A client counts as a replica if it wants heartbeats, or registers a server id. ``state`` has what the client has
         told the master by user variables.
@@ -370,7 +370,8 @@ class ReplicaConnection(Connection):
         """Return the ``[[replica]]`` table of the configuration that the replica ``peer`` belongs to, and the replica's
         filter.
 
-        The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
+        The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused if
+        the replica has no table, or its own filter is an obstacle (unreadable, or wider than the filter here).
         """
         filters = self.port.filters
         if not filters.asks(peer):
@@ -638,7 +639,7 @@ class ReplicaServer(ClientPort):
         return await asyncio.wrap_future(done)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the executor for the SQL statements of the user ``user``. Its SHOW REPLICAS lists only the replicas
-        that log in as the same user.
+        """Return the executor for the SQL statements of the user ``user``. With this executor SHOW REPLICAS lists only
+        the replicas that log in as the same user.
         """
         return OwnReplicas(self.executor, user, self.service.register, answers.Source(self.service.store))

@@ -109,14 +109,14 @@ class OwnFilter:
     """
 
     sure: Filter
-    """The filter with which the master drops events. It drops only what the replica drops under every reading of the
-    commas.
+    """The filter with which the master drops events. It drops an event only if the replica drops this event under every
+    reading of the commas.
     """
     likely: Filter
     """The most likely filter of the replica, in which every comma separates two rules."""
     doubts: tuple[str, ...] = ()
-    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, ``sure`` and
-    ``likely`` are equal.
+    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any such text, ``sure``
+    and ``likely`` are equal.
     """
     not_dropped: tuple[str, ...] = ()
     """The texts among ``doubts`` whose rules ``sure`` leaves out. The master drops nothing because of these rules."""
@@ -338,7 +338,7 @@ def _pairs(text: str) -> list[str]:
 @dataclass(frozen=True)
 class ChangedFilter:
     """The rules that an operator has given to one ``[[replica]]`` table of the configuration by a console statement.
-    They apply in place of the rules in the configuration file.
+    These rules apply in place of the rules in the configuration file.
     """
 
     who: Who
@@ -487,8 +487,8 @@ class ReplicaFilters:
         time of the change.
 
         A replica's registration and dump end if its user has another password, or if no table selects the replica any
-        more. They also end if the new filter takes too much memory. With ``adopt`` the master uses the filter that it
-        reads from the replica. A dump also ends if ``adopt`` or the connection for this reading has changed.
+        more. The same happens if ``adopt`` has changed, or with ``adopt`` the connection over which the master reads
+        the replica's own filter. The same happens if the new filter takes too much memory.
         """
         replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
         before = {slave.slave_id: self.find(slave.peer) for slave in replicas}
