@@ -128,7 +128,7 @@ class RecentCache(Generic[K, V]):
 SegmentCache = RecentCache[tuple[int, int], Segment]
 """The cache of scanned segments, by the number of their file and the byte offset at which they begin.
 
-The number belongs to one file on the disk. A file that replaces another file under the same name has another number.
+The number belongs to the content of one file. A file with other bytes that takes the same name has another number.
 """
 
 _MERGE_BELOW = 256 << 10
@@ -219,8 +219,7 @@ class Scanned:
 
 
 class IndexedFile:
-    """An open binlog file with an index of its segments (up to 4 MiB of events each) that have been scanned so far.
-    Thread-safe.
+    """An open binlog file with an index of its segments (runs of events) that have been scanned so far. Thread-safe.
 
     Parameters:
         subjects, sources: the registers that number the binlog set's tables and statements, and its GTID sources. A
@@ -229,7 +228,7 @@ class IndexedFile:
         scanned: the counter of scanned bytes and events.
         verify: whether the checksums of events are verified.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
-        is_written_here: tells whether this process writes the file, so that nobody else can change it.
+        is_written_here: a function that tells whether this process writes the file, so that nobody else can change it.
     """
 
     def __init__(
@@ -272,7 +271,9 @@ class IndexedFile:
         )
         self._reader = self._read_segments(file, verify=verify)
         self._rereader: SegmentReader | None = None
-        """The reader of segments that the cache has evicted. It keeps its buffers from one segment to the next."""
+        """The reader of segments that the cache has evicted. The reader keeps its buffers from one segment to the
+        next.
+        """
         self._sources = sources
         self._cache = cache
         self._scanned = scanned
@@ -541,7 +542,7 @@ class IndexedFile:
 
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same bytes. Raises BinlogReplaced or
-        BinlogTruncated.
+        BinlogTruncated otherwise. A file that was given up raises the recorded error.
         """
         self.check()
         tail = self._recent[-1].data[-_TAIL:].tobytes() if self._recent else b""
