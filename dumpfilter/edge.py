@@ -53,7 +53,8 @@ _STOP_SECONDS = 12.0
 
 
 _CLOSE_AFTER = 10.0
-"""The delay before the reader threads of a discarded relay log are closed, seconds. Its dumps have ended long before.
+"""The delay before the reader threads of a discarded relay log are closed, seconds. All dumps of this relay log have
+ended long before.
 """
 
 
@@ -68,8 +69,8 @@ class ServedChannel(DumpFilterService):
     Parameters:
         name: the name of the channel.
         loop: the asyncio event loop in which the slave's ports run.
-        load_config: reads the configuration with users and imposed filters. Its argument says how the server that wrote
-            the binlog compares names.
+        load_config: a function that reads the configuration with users and imposed filters. The function's
+            argument says how the server that wrote the binlog compares names.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The commits that this process has just received: their events, and filter decisions that are cached by shape.
 
-The shape of a transaction has everything that a scan and a filter ask about the transaction. It has the types and flags
-of the transaction's events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a
-shape. The dump thread decides the first transaction of each shape for a filter. Its decision holds for all later
-transactions of equal shape.
+The shape of a transaction has everything that a scan and a filter ask about the transaction: the types and flags of the
+transaction's events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The
+dump thread decides the first transaction of each shape for a filter. This decision holds for all later transactions of
+equal shape.
 
 Only transactions of plain row changes have a shape here. All others are decided by the dump thread one by one: DDL and
 other statements, XA transactions, and compressed transactions.
@@ -90,8 +90,8 @@ class Decision(NamedTuple):
 
 @dataclass(eq=False)
 class Commit:
-    """One received transaction of plain row changes: its events, its GTID and its shape. The shape has the events'
-    types, flags and tables, and transactions of equal shape get equal filter decisions.
+    """One received transaction of plain row changes, with its events, its GTID and its shape. The shape has the events'
+    types, flags and tables. Transactions of equal shape get equal filter decisions.
     """
 
     offset: int

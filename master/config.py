@@ -237,8 +237,8 @@ class Drift:
 
 
 class ConnectBack(Model):
-    """The table ``connect`` inside a ``[[replica]]`` table of the configuration file. It says how the master logs in to
-    a replica to read the filter that the replica itself applies.
+    """The table ``connect`` inside a ``[[replica]]`` table of the configuration file: how the master logs in to a
+    replica to read the filter that the replica itself applies.
     """
 
     user: _User

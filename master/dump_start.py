@@ -341,7 +341,7 @@ class DumpStart:
     """
     told: int | None = None
     """The position that the slave named, if it lies inside the Gap event of a relay log that begins at ``position``;
-    otherwise None. It is a position in the binlog of the server that wrote the events.
+    otherwise None. The named position belongs to the binlog of the server that wrote the events.
 
     A Gap event stands for transactions that the master of the relay log's slave dropped.
     """

@@ -19,8 +19,9 @@ _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 
 
 class Measurements:
-    """All counters and latencies that the master records for its metrics. They are the failed calls, the times to plan
-    and to make chunks (messages to slaves), and the delay from a commit until its chunk is sent. Thread-safe.
+    """All counters and latencies that the master records for its metrics. The counters count failed calls. The
+    latencies are the times to plan and to make chunks (messages to slaves), and the delay from a commit until its chunk
+    is sent. Thread-safe.
     """
 
     def __init__(self) -> None:

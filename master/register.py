@@ -290,7 +290,7 @@ class RegisteredSlave:
 
     @property
     def filter(self) -> ReplicationFilter:
-        """The filter that the slave sent. It includes neither the filters that the master's operator imposes nor the
+        """The filter that the slave sent, without the filters that the master's operator imposes, and without the
         master's ``--binlog-do-db`` rules.
         """
         return self.flags.filter

@@ -219,8 +219,8 @@ class Access:
 
 
 def _absent(kept: StoredPassword) -> StoredPassword:
-    """Return a password that nobody knows, for a user that does not exist. Its check takes as long as the check of
-    ``kept``, so that the time does not tell which users exist.
+    """Return a password that nobody knows, for a user that does not exist. The check of the result takes as long as the
+    check of ``kept``, so that the time does not tell which users exist.
     """
     if kept.native is None and kept.crypt is not None:
         unknown = replace(kept.crypt, salt=secrets.token_bytes(20), digest=secrets.token_bytes(43))

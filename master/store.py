@@ -96,8 +96,8 @@ class Logged:
         """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
         slave's master dropped are added, too.
 
-        ``sources`` is the register of GTID sources. It turns a number in the segment's arrays into a server UUID, or a
-        domain and server id.
+        ``sources`` is the register of GTID sources, which turns a number in the segment's arrays into a server UUID, or
+        a domain and server id.
         """
         add_transactions(self.gtids, segment, sources)
         if self.gtids.family == "mysql":
@@ -350,8 +350,8 @@ class BinlogStore:
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
         self.is_relay_log = newest.is_relay_log
-        """Whether the set is a slave's relay log. Its readers use the files and positions of the writer, the server
-        that wrote the events.
+        """Whether the set is a slave's relay log. The readers of a relay log use the files and positions of the writer,
+        the server that wrote the events.
         """
 
     @property
@@ -463,8 +463,8 @@ class BinlogStore:
         earlier file.
 
         By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The method searches the
-        earlier files, the newest first. If no file has the prepared transaction, because its file was purged, its XA
-        COMMIT or XA ROLLBACK is always sent.
+        earlier files, the newest first. If the prepared transaction is not found, its XA COMMIT or XA ROLLBACK is
+        always sent. That happens when its file was purged, or an earlier file cannot be read.
         """
         if not segment.unknown_ends:
             return segment

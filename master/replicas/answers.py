@@ -301,7 +301,7 @@ class SessionState(NamedTuple):
     connect_state: str | None
     """The GTIDs that a MariaDB replica has, as text. None: the dump begins at a file and position."""
     until: str | None
-    """The GTIDs after which a MariaDB replica wants to stop, as text. None: it does not stop."""
+    """The GTIDs after which a MariaDB replica wants to stop, as text. None: the replica does not stop."""
     is_strict: bool = False
     """Whether a MariaDB replica runs with ``gtid_strict_mode``."""
     ignores_duplicates: bool = False

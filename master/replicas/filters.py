@@ -1,7 +1,7 @@
 """The filters of real replicas, from the ``[[replica]]`` tables of the master's configuration file.
 
-A replica's filter is chosen when the replica asks for a dump. It changes with a statement on the console, or when the
-configuration file is read again. Running dumps apply the new filter at their next transaction boundary.
+A replica's filter is chosen when the replica asks for a dump. The filter changes with a statement on the console, or
+when the configuration file is read again. Running dumps apply the new filter at their next transaction boundary.
 
 If a ``[[replica]]`` table has ``connect``, the master also reads the filter that the replica itself applies, over a
 connection to the replica. MySQL and MariaDB show the rules of one kind in one text, with commas between them and
@@ -109,8 +109,8 @@ class OwnFilter:
     """
 
     sure: Filter
-    """The filter with which the master drops events. It drops an event only if the replica drops this event under every
-    reading of the commas.
+    """The filter with which the master drops events. This filter drops an event only if the replica drops the event
+    under every reading of the commas.
     """
     likely: Filter
     """The most likely filter of the replica, in which every comma separates two rules."""
@@ -342,8 +342,8 @@ class ChangedFilter:
     """
 
     who: Who
-    """The condition that selects the replicas of the ``[[replica]]`` table. It identifies the table when the
-    configuration file is read again.
+    """The condition that selects the replicas of the ``[[replica]]`` table. By this condition the table is found again
+    when the configuration file is read again.
     """
     semantics: FilterSemantics
     rules: tuple[str, ...]
@@ -357,9 +357,9 @@ class ChangedFilter:
         """Return a copy of ``entry``, the ``[[replica]]`` table in the configuration file, with the rules that an
         operator has set by a console statement.
 
-        Return None if these rules no longer apply. That is so if the table is gone (``entry`` is None), or if its rules
-        or their semantics in the file have changed since the statement. It is also so if the operator's rules are no
-        longer valid.
+        Return None if these rules no longer apply. The reason may be that the table is gone (``entry`` is None), or
+        that its rules or their semantics in the file have changed since the statement. Another reason is that the
+        operator's rules are no longer valid.
         """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _texts(entry):
             return None
@@ -731,8 +731,7 @@ def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredS
     """Return a warning for the operator if the filter ``new`` of a replica may send events that the filter ``old``
     dropped, or an empty text. The replica does not get those events that were dropped before.
 
-    ``slave`` is the replica's entry in the register. It has the binlog position of the replica, which the warning
-    names.
+    ``slave`` is the replica's entry in the register. The warning names the binlog position in this entry.
     """
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:

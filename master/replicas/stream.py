@@ -139,8 +139,8 @@ class KnownPosition:
 
 @dataclass
 class ReplicaStream:
-    """The sender of one dump to one replica over the replica's connection. It sends events, heartbeats and corrections
-    of the replica's position.
+    """The sender of events, heartbeats and position corrections for one dump to one replica, over the replica's
+    connection.
 
     If the last connection was lost inside a transaction, the dump begins at the start of this transaction. The sender
     then leaves out the events that the client already has.
@@ -350,8 +350,8 @@ class ReplicaStream:
     async def _send_events(self, events: bytes, *, counts: bool = False) -> None:
         """Send ``events``, whole binlog events one after another, to the replica. Do nothing if there are none.
 
-        ``counts`` is True for events of the binlog, which advance the replica's position. It is False for artificial
-        events that the master has made, such as heartbeats and the events with which a file begins.
+        ``counts`` is True for events of the binlog, which advance the replica's position. ``counts`` is False for
+        artificial events that the master has made, such as heartbeats and the events with which a file begins.
         """
         if not events:
             return
