@@ -312,8 +312,8 @@ def session_state(variables: Mapping[str, object]) -> SessionState:
     """Return what a replica has told the master about itself by user variables. ``variables`` has their values by name,
     without ``@``.
 
-    Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``. Values
-    of an unexpected type count as not set.
+    Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``. A
+    heartbeat interval, UUID or capability level of an unexpected type counts as not set.
     """
 
     def text(name: str) -> str | None:

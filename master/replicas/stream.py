@@ -126,9 +126,9 @@ class KnownPosition:
         """Return a heartbeat event that leaves the replica's position as it is. ``position`` is the position of the
         dump, and ``checksum`` says whether the event ends in a checksum.
 
-        The heartbeat names the replica's own position. For MariaDB it names ``position`` if that is larger, except
-        right after a change of the file. A replica ends its connection at a heartbeat with another file or a smaller
-        position than its own.
+        The heartbeat names the replica's own position. For MariaDB the heartbeat names ``position`` if that is larger,
+        except right after a change of the file. A replica ends its connection at a heartbeat with another file or a
+        smaller position than its own.
         """
         known = self._at
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
