@@ -341,7 +341,8 @@ class GtidSet(ABC):
     def advance(self, gtid: Gtid) -> None:
         """Add ``gtid`` and all GTIDs with smaller numbers of the same UUID and tag, or of the same domain.
 
-        A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before.
+        A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before. Raises GtidError
+        for a GTID of the other server family, or for a number out of range.
         """
         source, number = self._place(gtid)
         self.add_range(source, 1, number)
@@ -400,29 +401,32 @@ class GtidSet(ABC):
         """Return for each of ``numbers`` whether the set contains the GTID of ``source`` with this number, as a bool
         array.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no.
+        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no.
+        Raises GtidError for a source of the other family.
         """
         return self._of(source).contains(numbers)
 
     def overlaps(self, source: SourceKey, first: int, last: int) -> bool:
         """Tell whether the set has any GTID with a number from ``first`` to ``last`` (included) of a GTID source.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id).
+        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of
+        the other family.
         """
         return self._of(source).overlaps(first, last)
 
     def highest(self, source: SourceKey) -> int:
         """Return the highest number (gno or seq_no) that the set has of a GTID source; 0 if it has none.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id).
+        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of
+        the other family.
         """
         return next(reversed(self._of(source).ends), 0)
 
     def missing(self, source: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
         """Return which of the numbers (gnos or seq_nos) ``first`` to ``last`` of a GTID source the set lacks.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Each interval in the result is a pair of first
-        and last missing number, both included.
+        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Each interval in the result is a
+        pair of first and last missing number, both included. Raises GtidError for a source of the other family.
         """
         return list(self._of(source).gaps(first, last))
 
@@ -462,8 +466,11 @@ class GtidSet(ABC):
     def add_range(self, source: SourceKey, first: int, last: int) -> None:
         """Add the GTIDs of one GTID source with the numbers ``first`` to ``last``, both included.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). The server id should be that of the GTID with
-        the number ``last``, or 0 for an unknown server. Raises GtidError when a number is out of range.
+        ``source`` is (UUID of 16 bytes, tag) for MySQL, and (domain id, server id) for MariaDB. MariaDB's server id
+        should be that of the server that wrote the GTID with the number ``last``, or 0 if unknown.
+
+        Raises GtidError when a number is out of range, when ``first`` is larger than ``last``, or when the source is
+        one of the other family.
         """
         key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
@@ -475,8 +482,11 @@ class GtidSet(ABC):
     def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Add the GTIDs of one GTID source with the given numbers, in any order, repeated or not.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). The server id should be that of the GTID with
-        the largest number. Raises GtidError when a number is out of range.
+        ``source`` is (UUID of 16 bytes, tag) for MySQL, and (domain id, server id) for MariaDB. MariaDB's server id
+        should be that of the server that wrote the GTID with the largest number, or 0 if unknown. ``numbers`` is an
+        array of integers with one dimension.
+
+        Raises GtidError for any other array, for a number out of range, and for a source of the other family.
         """
         key = self._key(source)
         given = np.asarray(numbers)
@@ -750,8 +760,8 @@ def parse_gtid_set(
 ) -> MysqlGtidSet | MariadbGtidSet:
     """Return the GTID set that a text names.
 
-    Without ``family``, the form of the text tells the family, and an empty text is an empty set of MySQL. Raises
-    GtidError, also when the text mixes GTIDs of both families.
+    ``family`` says whose form the text must have. With None the text tells the family, and an empty text is an empty
+    set of MySQL. Raises GtidError for a malformed text, for GTIDs of both families, and for a text of the wrong family.
 
     >>> parse_gtid_set("0-11-74").family, parse_gtid_set("").family
     ('mariadb', 'mysql')

@@ -92,14 +92,19 @@ ORIGINAL_TIME_FOLLOWS = 1 << 55
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
 _ORIGINALS = (("commit_timestamp", COMMIT_TIME_LENGTH, ORIGINAL_TIME_FOLLOWS), ("server_version", 4, 1 << 31))
-"""The fields that may have two values: of the server that wrote the event, and of the transaction's first server.
-Each has its name, its width in bytes, and the bit that announces the second value.
+"""The fields of a MySQL GTID event that may have two values: one of the server that wrote the event, and one of the
+transaction's first server.
+
+Each entry has the field's name, its width in bytes, and the bit that announces the second value.
 """
 
 
 @dataclass(frozen=True)
 class MysqlGtidEvent:
-    """The content of a GTID, ANONYMOUS_GTID or GTID_TAGGED event. A field that the event does not have is None."""
+    """The content of a GTID, ANONYMOUS_GTID or GTID_TAGGED event.
+
+    A field that the event does not have is None. But the original timestamp and version default to the immediate ones.
+    """
 
     gtid: MysqlGtid | None
     """The transaction's GTID; None for an anonymous transaction."""
@@ -120,14 +125,17 @@ class MysqlGtidEvent:
     original_commit_timestamp: int | None = None
     """The time at which the transaction was first committed, on the server where it began (8.0 and later).
 
-    The unit is microseconds of Unix time. The time is 0 when it is unknown.
+    The unit is microseconds of Unix time. If the event has no separate original time, the value is
+    ``immediate_commit_timestamp``. The time is 0 when the server did not know it.
     """
     transaction_length: int | None = None
     """The size of all events of the transaction in the binlog, including this GTID event, bytes."""
     immediate_server_version: int | None = None
     """The version of the server that wrote this binlog, such as 80034 (8.0.14 and later)."""
     original_server_version: int | None = None
-    """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later)."""
+    """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later). If the event
+    has no separate original version, the value is ``immediate_server_version``.
+    """
     commit_group_ticket: int | None = None
     """The number of the commit group to which the transaction belongs, within a Group Replication view change (8.0.29
     and later).
@@ -184,8 +192,8 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
     """Decode the body of a GTID_TAGGED (42) event, which is one message of ``mysql::serialization``.
 
     All numbers are varlen integers. The message begins with the serialization version (1) and the size of the whole
-    message. The number after the size says which unknown fields a reader may skip: it is 0, or one more than the id of
-    a field that a reader must know. The fields follow in the order of their ids, each after its id.
+    message. The next number is one more than the id of the last field that a reader must know, or 0. The fields follow
+    in the order of their ids, each after its id.
 
     - 0: flags
     - 1: uuid, 16 integers
@@ -536,7 +544,7 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
 
     ``events`` begins with a whole event, and ``checksum`` tells whether events end in a CRC32. MySQL 8.0.1 and later
     give microseconds. For other servers the result is the timestamp of the event's header, whole seconds. Return None
-    if there is no transaction, or no time.
+    if there is no transaction, or no time, or only the first part of an event's header.
     """
     at = 0
     for _ in range(_MOST_EVENTS):

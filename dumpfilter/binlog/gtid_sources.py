@@ -40,7 +40,7 @@ class SourceNumbers:
         return number
 
     def key(self, number: int) -> SourceKey:
-        """Return the GTID source for which compiled code stores the index ``number`` (a result of :meth:`number`). It
-        is (server UUID, tag), or MariaDB's (domain id, server id).
+        """Return the GTID source that has the index ``number`` (a result of :meth:`number`): (server UUID, tag), or
+        MariaDB's (domain id, server id).
         """
         return self._keys[number]

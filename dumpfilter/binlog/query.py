@@ -282,6 +282,9 @@ def decode_query(
     database has no NUL, and the tables info follows the statement (:func:`decode_tables_info`). The length of a
     statement over 65535 bytes is written as 65535, since WL#40 does not define it. Every statement ends where the
     tables info begins.
+
+    Raises BinlogCorrupt for a malformed body, and BinlogUnsupported for any other ``post_header_length`` than 13 and
+    17.
     """
     return _query(_split("Query", body, post_header_length), compressed=compressed)
 
@@ -294,7 +297,8 @@ def decode_execute_load_query(
     """Decode the body of an Execute_load_query (18) event, which holds a LOAD DATA statement.
 
     The layout is that of a Query event with four fields more at the end of the post-header. The fields are u32 file id,
-    u32 start and u32 end of ``INFILE 'name' INTO`` in the statement, and u8 duplicate handling.
+    u32 start and u32 end of ``INFILE 'name' INTO`` in the statement, and u8 duplicate handling. Raises BinlogCorrupt
+    for a malformed body, and BinlogUnsupported for any other ``post_header_length`` than 26.
     """
     extra = EXECUTE_LOAD_QUERY_EXTRA_LENGTH
     query = _query(_split("Execute_load_query", body, post_header_length - extra, extra))
@@ -310,10 +314,10 @@ def decode_execute_load_query(
 
 
 def decode_statement_event(kind: EventType, body: BytesLike, fd: FormatDescription) -> QueryEvent:
-    """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
-    body.
+    """Decode the body of a Query, Query_compressed or Execute_load_query event.
 
-    ``kind`` is the event's type, and ``fd`` is the format description event of its binlog file.
+    ``kind`` is the event's type, and ``fd`` is the format description event of its binlog file. Raises BinlogCorrupt
+    for a malformed body, and BinlogUnsupported for an unknown length of the post-header.
     """
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
@@ -331,11 +335,12 @@ def encode_query(
     tables: Iterable[TableName] = (),
 ) -> bytes:
     """Translate the body of a Query or QUERY_COMPRESSED event into the usual format or the extended format of WL#40,
-    which adds a list of the statement's tables.
+    which adds a list of the statement's tables. A compressed statement stays compressed.
 
     ``post_header_length`` is the length of the post-header in ``body``. ``to`` is the length in the result: 13 for the
     usual format, 17 for the extended format. ``tables`` are the tables of the list. The list is empty when
-    :func:`encode_tables_info` cannot express it.
+    :func:`encode_tables_info` cannot express it. The usual format has no list, and ``tables`` are ignored. Raises
+    BinlogCorrupt for a malformed body, and BinlogUnsupported for another length.
     """
     parts = _split("Query", body, post_header_length)
     head = bytes(parts.header)
@@ -451,7 +456,8 @@ _NEVER_OF_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 @functools.cache
 def charset_codec(collation: int) -> str | None:
-    """Return the name of Python's codec for the character set of a collation id; None when Python has none.
+    """Return the name of Python's codec for the character set of a collation id. Return None when Python has no such
+    codec, and for ucs2, utf16, utf16le and utf32, which no client uses.
 
     The set ``binary`` counts as utf-8, because the server reads names in binary statements as utf-8.
 

@@ -1,5 +1,5 @@
-"""The compiled code that makes the shape of a statement. A shape is the statement's text without comments, with
-question marks for literals.
+"""The compiled code that makes the shape of a statement. A shape is the statement's text without comments, with one
+question mark for each literal or list of literals.
 
 For example, the shape of ``INSERT INTO t VALUES (1, 'a') /* c */`` is ``INSERT INTO t VALUES (?)``. Statements of one
 shape name the same tables, so that the parser runs once per shape.
@@ -14,7 +14,7 @@ from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import inner, kernel
 
 PADDING = 4
-"""The number of zero bytes after the text and before the output."""
+"""The number of zero bytes that follow the text, and the number of zero bytes before the shape in the output."""
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")
@@ -102,7 +102,7 @@ def _put_literal(out, n):
     """Write a question mark for a literal to the output ``out`` at offset ``n``. Return the offset after it.
 
     If another literal and a comma stand before, its question mark stands for both literals, and the comma is removed. A
-    sign before the literal is removed, too.
+    sign before the literal is removed if a comma or an opening parenthesis stands before the sign.
     """
     m = _before_spaces(out, n)
     if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
@@ -137,9 +137,10 @@ def _put_close(out, n):
 
 @inner
 def _end_of_quoted(text, at, escape):
-    """Return the offset after the quoted text that begins at offset ``at`` of ``text``.
+    """Return the offset after the quoted text that begins at offset ``at`` of ``text``. An unclosed quoted text ends
+    with the whole text.
 
-    ``escape`` is the escape character: a backslash, or the quote if backslashes escape nothing.
+    ``escape`` is the escape character: a backslash, or the quote itself if backslashes escape nothing.
     """
     quote = text[at]
     size = text.size - PADDING
@@ -158,16 +159,21 @@ def _end_of_quoted(text, at, escape):
 
 @kernel
 def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, mariadb: bool):
-    """Write the shape of a statement into the buffer ``out``, and return the offset in ``out`` at which the shape ends.
-    The shape is the statement's text without comments, with question marks for literals.
+    """Write the shape of a statement into the buffer ``out``. Return the offset in ``out`` at which the shape ends.
+
+    The shape is the statement's text with one ``?`` for each literal, and for each list of literals:
+    ``VALUES (1, 'a'), (2, 'b')`` becomes ``VALUES (?)``. White space and comments become one space. Version comments
+    stay. The words NULL, TRUE, FALSE and DEFAULT count as literals only after an opening parenthesis or a comma. A
+    literal includes the introducer before its quote, such as ``_utf8mb4`` or ``x``.
 
     Parameters:
         text: the statement in UTF-8, followed by PADDING zero bytes, so that reading ahead needs no bounds checks.
-        out: the output. The shape begins at offset PADDING, after zero bytes. The size must be at least ``2 * text.size
-            + 8``, since a space is added after the opening of each version comment.
+        out: the output. The function writes PADDING zero bytes and then the shape. The size must be at least
+            ``2 * text.size + 8``, since a space is added after the opening of each version comment.
         ansi_quotes: whether double quotes enclose names (ANSI_QUOTES) instead of strings.
         backslash_escapes: whether a backslash in a string is an escape character.
-        mariadb: whether MariaDB's version comments (``/*M!``) are kept, as MySQL's (``/*!``) always are.
+        mariadb: whether MariaDB's version comments (``/*M!``) stay. If False, they are removed like other comments.
+            MySQL's version comments (``/*!``) always stay.
     """
     at = 0
     n = PADDING

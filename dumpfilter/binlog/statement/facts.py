@@ -83,7 +83,9 @@ class BodyReader(StatementReader):
         self.merged: Names = ()
         """The tables in parentheses after the option UNION, of which a MERGE table consists."""
         self.first_list: Names | None = None
-        """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
+        """The tables that stand directly in the FROM clause of the first query, outside parentheses; None before such a
+        clause.
+        """
         self._met_query = False
         self._last = Token(TokenKind.END, "", 0, 0)
         """The token that :meth:`advance` has returned last."""
@@ -365,9 +367,11 @@ T = TypeVar("T")
 
 
 def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> str:
-    """Return the shape of a statement: its text without comments, and with question marks for literals.
+    """Return the shape of a statement: its text without comments, and with one question mark for each literal or list
+    of literals.
 
-    Statements of one shape name the same tables, so that results of parsing can be cached by shape.
+    Statements of one shape name the same tables, so that results of parsing can be cached by shape. ``family`` (MySQL
+    or MariaDB) and ``sql_mode`` belong to the server and the session that ran the statement.
 
     >>> statement_shape("INSERT INTO  t VALUES (1, 'it''s'), /* c */ (-2.5e3, NULL)")
     'INSERT INTO t VALUES (?)'
@@ -450,8 +454,11 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
 
 
 def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse a statement that creates, changes or removes objects, such as CREATE VIEW. Return the objects, and in
-    ``body`` the names in the statement's query, columns or routine body.
+    """Parse a statement that creates or changes objects, such as CREATE VIEW. Return the objects, and in ``body`` the
+    names in the statement's query, columns or routine body.
+
+    ``body`` stays empty for DROP and RENAME, for databases, accounts and rights, and for statements without a ``verb``,
+    such as INSERT.
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)
@@ -482,7 +489,9 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
     """Return the tables that a statement reads but does not update, each once; None when they cannot be determined.
 
-    ``family`` and ``sql_mode`` are those of the server and the session that ran the statement.
+    The result is empty for a kind of statement that has no query, such as DROP TABLE or LOAD DATA. For CREATE TABLE …
+    LIKE it has the table after LIKE. ``family`` and ``sql_mode`` are those of the server and the session that ran the
+    statement.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
@@ -547,7 +556,7 @@ def form_tables_info(
     None means that the tables are unknown, not that there are none. The list has these tables, each once:
 
     - CREATE TABLE t: t. CREATE TABLE t LIKE t1: t, t1. CREATE TABLE t SELECT …: t, then the tables that it reads.
-    - RENAME TABLE: the old names, but not those that an earlier pair of the same statement made.
+    - RENAME TABLE: the old names, without names that an earlier pair of the same statement made.
     - Others: the tables that a server applies its table rules to, in the server's order, then the tables that the
       statement reads.
 

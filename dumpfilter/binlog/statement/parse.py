@@ -85,9 +85,10 @@ def make_statement(
         parsed: the parsed text of the statement.
         current_database: the event's default database; None for none.
         updated_databases: the event's Q_UPDATED_DB_NAMES. With None, the databases in the text are used.
-        table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE, whose bits tell which tables an UPDATE changes.
-        tables_info: the list of tables in a Query event of the extended format (WL#40). It is used only if the
-            text does not tell the updated tables, because the list does not say which tables are only read.
+        table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE, whose bits tell which tables an UPDATE changes. With
+            None or 0, the updated tables of an UPDATE of several tables are unknown.
+        tables_info: the list of tables in a Query event of the extended format (WL#40). It is used only if the text
+            does not tell the updated tables, because the list does not say which tables are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
@@ -217,7 +218,7 @@ def _delete(reader: StatementReader, begin: Token) -> StatementFacts:
 def _deleted_from(found: References, targets: Names) -> Names | None:
     """Return the tables from which a DELETE with several tables deletes; None when the text does not tell them.
 
-    ``found`` has the tables of its FROM clause, and ``targets`` the aliases or names of those to delete from. The
+    ``found`` has the tables of the FROM clause. ``targets`` are the names or aliases of the tables to delete from. The
     result has the server's order, which is the order of the FROM clause.
     """
     updated = set()
@@ -783,4 +784,6 @@ _DEFINITIONS: dict[str, tuple[_Definition, Thing]] = {
         (lambda *_: _without_tables(K.OTHER), Thing.OTHER),
     ),
 }
-"""The parser of a CREATE, ALTER or DROP after IF EXISTS, and the type of object, by the word for this type."""
+"""For each keyword that names a type of object, such as TRIGGER: the parser for the rest of a CREATE, ALTER or DROP
+statement, and the type. The rest begins after the keyword and IF EXISTS.
+"""

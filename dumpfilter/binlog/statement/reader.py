@@ -66,11 +66,11 @@ class StatementReader(TokenReader):
         """
 
     def read_cte(self, name: str, *, is_recursive: bool) -> None:
-        """Consume the query of the common table expression ``name``. Its name then hides a table of this name in the
-        rest of the statement.
+        """Consume the query of the common table expression (WITH) ``name``. From then on, ``name`` means this
+        expression and hides a table of the same name.
 
         The cursor stands after the query's opening parenthesis. ``is_recursive`` tells whether the query can refer to
-        itself.
+        itself. Only subclasses use ``is_recursive``.
         """
         self.skip_parentheses()
         self.ctes[-1].add(name)
@@ -172,8 +172,8 @@ class References:
 
 
 def read_references(reader: StatementReader, *until: str, or_end: bool = False) -> References:
-    """Consume the table references of a FROM or UPDATE clause. Return the tables, and how far the parser understood the
-    clause.
+    """Consume the table references of a FROM or UPDATE clause. Return the tables. The result's ``is_read`` is False if
+    the parser did not understand the clause to its end.
 
     The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
     the statement.
@@ -275,7 +275,9 @@ def _add(reader: StatementReader, found: References, name: TableName) -> bool:
 
 
 def sees_alias(reader: StatementReader) -> bool:
-    """Tell whether the next token is the alias of the table or subquery before it."""
+    """Tell whether the next token is an alias, without AS, of the table or subquery before it. The token is not
+    consumed.
+    """
     word = reader.token.word
     return reader.token.is_name and (word not in AFTER_NAME or word in _ALSO_ALIASES[reader.family])
 

@@ -1,5 +1,5 @@
-"""The data that result from parsing a statement. Replication filters decide by some of them: kind, databases and
-tables.
+"""The data that result from parsing a statement, such as its kind, databases and tables. Replication filters decide by
+these three.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ class Mentions:
     changed: tuple[tuple[TableName, Change], ...] = ()
     """The tables of ``writes``, without tables of an UPDATE whose columns its SET clause certainly does not change.
 
-    For such a table a server opens the triggers for UPDATE, too, but changes no row.
+    For such a table a server opens the triggers for UPDATE, too, but changes no row. For CREATE VIEW and ALTER VIEW,
+    the field has instead the tables directly in the FROM clause of the view's query, which a change of the view
+    changes.
     """
     sequences: Names = ()
     """The tables after NEXT VALUE FOR, or in functions such as NEXTVAL."""
@@ -177,8 +179,10 @@ class Statement:
     """
 
     dropped_trigger: TableName | None = None
-    """The trigger of a DROP TRIGGER that has no effect on a replica without the trigger. The trigger's table, which the
-    text does not name, is in the trigger's database.
+    """The trigger that a DROP TRIGGER names; None for other statements, and for MariaDB's DROP TRIGGER IF EXISTS.
+
+    A replica applies its table rules to the trigger's table. The text does not name this table, which is in the
+    trigger's database. The statement has no effect on a replica without the trigger.
     """
 
     @property
@@ -190,7 +194,9 @@ class Statement:
         return bool(self.involved or any(self.updated or ()))
 
     def tables(self) -> Names:
-        """Return the tables that the statement updates. A name without a database gets the default database."""
+        """Return the tables that the statement updates; an empty tuple if they are unknown. A name without a database
+        gets the default database.
+        """
         named = (table for tables in self.updated or () for table in tables)
         return tuple(
             dict.fromkeys(TableName(table.database or self.current_database, table.table) for table in named)
@@ -234,9 +240,14 @@ class StatementFacts:
 
     kind: StatementKind
     verb: Verb | None = None
-    """The action of a statement that defines objects; None for other statements."""
+    """The action of a CREATE, ALTER, DROP, RENAME, GRANT or REVOKE statement whose objects are known. None for all
+    other statements, also for those on objects without a :class:`Thing`, such as CREATE SERVER.
+
+    CREATE INDEX and DROP INDEX count as ALTER of their table. SET PASSWORD FOR and SET DEFAULT ROLE count as ALTER of
+    their accounts.
+    """
     thing: Thing = Thing.OTHER
-    """The type of the objects that a statement with a verb creates, changes or removes."""
+    """The type of the objects that the statement creates, changes or removes. OTHER if ``verb`` is None."""
     database: str | None = None
     """The database that a CREATE, ALTER or DROP DATABASE statement names; None for other statements."""
     updated: TableLists | None = None
@@ -254,8 +265,11 @@ class StatementFacts:
     listed_whole: bool = True
     """Whether ``listed`` holds all tables of the UPDATE. If False, it holds only the first few of them."""
     objects: Names | None = None
-    """The tables, views, routines and other objects that the statement creates, changes or drops; None when they are
-    unknown.
+    """The tables, views, routines and other objects that the statement creates, changes or drops.
+
+    The field is None when these objects are unknown, and for CREATE, ALTER and DROP DATABASE. It is empty for
+    statements about accounts and rights. For an UPDATE of several tables it also has tables that the statement only
+    reads.
     """
     sources: Names = ()
     """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
@@ -264,7 +278,7 @@ class StatementFacts:
     temporary: bool = False
     """Whether the statement has the word TEMPORARY, as in CREATE TEMPORARY TABLE."""
     is_plain_table: bool = False
-    """Whether the object is a table and neither a view nor a sequence."""
+    """Whether the statement creates, alters, drops or renames with the word TABLE, and not with VIEW or SEQUENCE."""
     conditional: bool = False
     """Whether the statement has IF EXISTS or IF NOT EXISTS."""
     replaces: bool = False
@@ -274,7 +288,9 @@ class StatementFacts:
     after_thing: int = 0
     """The offset in the text after the word for the type of object, where IF EXISTS may be inserted, characters."""
     needs: tuple[tuple[Thing, TableName], ...] = ()
-    """The tables and routines that must exist besides ``objects``: a trigger's table, the object of a GRANT."""
+    """The objects that must exist besides ``objects``, each with its type: a trigger's table, the object of a GRANT, or
+    the package of a package body.
+    """
     dropped_trigger: TableName | None = None
     """The trigger of a DROP TRIGGER, as in :attr:`Statement.dropped_trigger`."""
     fired_by: tuple[Change, ...] = ()
@@ -282,9 +298,11 @@ class StatementFacts:
     accounts: Names = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""
-    """The granted roles, or the type of the object of a GRANT or REVOKE, as a normalized text."""
+    """A normalized text of what a GRANT or REVOKE is about: the granted roles, ``proxy`` with an account, or the type
+    of the object such as PROCEDURE. The text is empty for a table.
+    """
     granted_on: TableName | None = None
-    """The object of a GRANT or REVOKE; None for roles and proxies. ``*`` stands for all names."""
+    """The object of a GRANT or REVOKE; None for roles, proxies and other statements. ``*`` stands for all names."""
     body: Mentions = NO_MENTIONS
     """The names in a statement that changes data, in a view's query, in a trigger's or routine's body, or in the
     columns and the query of a table.
@@ -292,13 +310,19 @@ class StatementFacts:
     merged: Names = ()
     """The tables after UNION in the options of a table, of which a MERGE table consists."""
     absorbed: Names = ()
-    """The tables that an ALTER TABLE … CONVERT TABLE makes partitions of its table. They exist no longer then."""
+    """The tables that MariaDB's ALTER TABLE … CONVERT TABLE turns into partitions. Afterwards they no longer exist as
+    tables.
+    """
     checks_foreign_keys: bool = True
 
     @property
     def names(self) -> Names:
-        """The objects that a statement with a verb (such as CREATE) creates, changes or removes; empty for other
-        statements. RENAME TABLE and ALTER EVENT … RENAME also list the new names.
+        """The objects that the statement creates, changes or removes. Only statements with a ``verb`` (:class:`Verb`)
+        have such names.
+
+        The tuple is empty for other statements, for GRANT and REVOKE, and when the objects are unknown. RENAME TABLE
+        and ALTER EVENT … RENAME list the old and the new names. ALTER TABLE … RENAME and RENAME USER list only the old
+        names. A database stands alone in the field ``table`` of its name.
         """
         if self.thing is Thing.DATABASE:
             return (TableName(None, self.database),) if self.database else ()
@@ -327,7 +351,9 @@ class StatementFacts:
 
     @property
     def tables(self) -> Names:
-        """All tables, views and sequences that the statement names."""
+        """All tables, views and sequences that the statement names. Facts of
+        :func:`~dumpfilter.binlog.statement.parse.read_head` lack the tables in a query or body.
+        """
         if self.verb is None:
             return self.body.tables
         own = self.names if self.thing is Thing.TABLE else ()

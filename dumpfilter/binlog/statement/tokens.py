@@ -278,8 +278,11 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
-    """Yield the tokens of a text, without the END token. An unclosed quote or comment becomes a last token of the kind
-    BAD. ``dialect`` has the lexer's rules, of clients' statements or of a binlog's.
+    """Yield the tokens of a statement's text, without the END token. An unclosed quote or comment becomes a last token
+    of the kind BAD.
+
+    ``dialect`` gives the lexer's rules: CLIENT for statements that clients send, a value of BINLOG for statements of a
+    binlog.
 
     >>> [t.value for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c", dialect=BINLOG["mysql"])]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
@@ -306,8 +309,8 @@ class TokenReader:
     def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
         """Set the cursor before the first token of ``text``.
 
-        After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the rules
-        that differ between a client's statements and statements in a binlog.
+        After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the lexer's
+        rules: CLIENT for statements that clients send, a value of BINLOG for statements of a binlog.
         """
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)
@@ -397,7 +400,9 @@ class TokenReader:
         return False
 
     def name(self) -> TableName | None:
-        """Consume a name ``db.object`` or ``object`` and return it; None when the next tokens are not a name."""
+        """Consume a name ``db.object`` or ``object`` and return it; None when the next tokens are not a name. If only
+        the part after the dot is missing, the part before the dot and the dot are consumed nevertheless.
+        """
         if not self.token.is_name:
             return None
         first = self.advance().value
