@@ -138,8 +138,10 @@ class TransactionPayload:
         has a checksum.
 
         With ``check_events`` the lengths of the events are checked during decompression. So a payload that holds no
-        events is rejected before it fills the memory. Raises BinlogCorrupt when the payload does not have the size that
-        the event announces, or cannot be uncompressed.
+        events is rejected before it fills the memory. Otherwise the events are not looked at.
+
+        Raises BinlogCorrupt when the payload does not have the size that the event announces, when it cannot be
+        uncompressed, or when a checked length is impossible.
         """
         # The import loads compiled code, or compiles it, and most commands open no payload.
         from dumpfilter.binlog.whole_events import IMPOSSIBLE, whole_events

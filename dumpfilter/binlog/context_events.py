@@ -71,7 +71,8 @@ def encode_rotate(rotate: Rotate) -> bytes:
 def decode_xid(body: BytesLike) -> int:
     """Return the transaction number in the body of an Xid (16) event, which commits a transaction.
 
-    The body is one u64. The number identifies the transaction inside its server only.
+    The body is one u64. The number identifies the transaction inside its server only. Raises BinlogCorrupt for another
+    layout.
     """
     (number,) = _fixed(body, "Xid", _XID)
     return int(number)
@@ -90,7 +91,7 @@ def decode_xa_prepare(body: BytesLike) -> XaPrepare:
     """Decode the body of an XA_prepare (38) event, which ends the first phase of an XA transaction.
 
     The body has u8 one_phase (1 for XA COMMIT … ONE PHASE), i32 format id, u32 length of the gtrid, u32 length of the
-    bqual, gtrid, bqual.
+    bqual, gtrid, bqual. Raises BinlogCorrupt for another layout.
     """
     reader = Cursor(body, "XA_prepare")
     prepare = XaPrepare(bool(reader.integer(1, "its phase")), read_xid(reader, _XA_HEAD))
@@ -162,7 +163,7 @@ def decode_user_var(body: BytesLike) -> UserVar:
     - 1: the integer is unsigned. MySQL has no other fields.
     - 2: u8 length and the name of MariaDB's data type.
 
-    Reading ends at a field with an unknown code.
+    Reading ends at a field with an unknown code. Raises BinlogCorrupt for another layout or an unknown type.
     """
     reader = Cursor(body, "User_var")
     name = reader.name(4, "the variable's name")
@@ -190,7 +191,7 @@ def decode_rows_query(body: BytesLike) -> bytes:
     """Return the statement in a Rows_query (29) event. The rows events of this statement follow the event.
 
     The statement is in the client's character set, which the event does not name. The first byte of the body is the
-    statement's length modulo 256, and is ignored.
+    statement's length modulo 256, and is ignored. Raises BinlogCorrupt for an empty body.
     """
     return Cursor(body, "Rows_query").rest("its length", least=1)[1:]
 
@@ -215,7 +216,7 @@ def decode_load_block(body: BytesLike) -> LoadBlock:
     """Decode the body of a Begin_load_query (17) or Append_block (9) event.
 
     Begin_load_query carries the first part of the file that a LOAD DATA statement reads. Append_block carries a later
-    part. The body has u32 file id, then data to the end.
+    part. The body has u32 file id, then data to the end. Raises BinlogCorrupt for a shorter body.
     """
     reader = Cursor(body, "Begin_load_query or Append_block")
     return LoadBlock(reader.integer(4, "the file id"), reader.rest())
@@ -236,7 +237,7 @@ def decode_incident(body: BytesLike) -> Incident:
     """Decode the body of an Incident (26) event, with which a server tells that it could not log some changes. The body
     has u16 number, u8 length of the message, and the message.
 
-    Some servers leave out length and message.
+    Some servers leave out length and message. Raises BinlogCorrupt for another layout or an unknown number.
     """
     reader = Cursor(body, "Incident")
     number = reader.integer(2, "its number")
@@ -250,7 +251,7 @@ def decode_incident(body: BytesLike) -> Incident:
 def decode_binlog_checkpoint(body: BytesLike) -> str:
     """Return the oldest binlog file that crash recovery needs, from a Binlog_checkpoint (161) event.
 
-    The body has u32 length of the file's name, and the name.
+    The body has u32 length of the file's name, and the name. Raises BinlogCorrupt for another layout.
     """
     reader = Cursor(body, "Binlog_checkpoint")
     name = reader.name(4, "the file's name")
@@ -261,7 +262,7 @@ def decode_binlog_checkpoint(body: BytesLike) -> str:
 def decode_heartbeat(body: BytesLike) -> str:
     """Return the name of the binlog file that the master is reading, from a Heartbeat (27) event.
 
-    The master's position in this file is ``end_log_pos`` of the event's header.
+    The master's position in this file is ``end_log_pos`` of the event's header. Raises BinlogCorrupt for an empty body.
     """
     return decode_name(Cursor(body, "Heartbeat").rest("the file's name", least=1))
 

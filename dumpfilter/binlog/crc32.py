@@ -134,8 +134,8 @@ def _expected(data: Bytes, begin: int, size: int):
     event is right. So a caller checks many events with one CRC32 over all their bytes.
 
     Return ``(length, zeros, crc)``. The complete events have ``length`` bytes from ``begin`` on, and ``zeros`` more
-    bytes would fill the last block of _BLOCK bytes. The caller computes the CRC32 of the events, and passes it with
-    ``zeros`` to :func:`shifted`. The result is ``crc`` if all checksums are right.
+    bytes would fill the last block of _BLOCK bytes. The caller passes the CRC32 of the events and ``zeros`` to
+    :func:`shifted`. If all checksums are right, :func:`shifted` returns ``crc``.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)

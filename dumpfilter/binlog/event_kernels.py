@@ -18,10 +18,12 @@ def rebase(data: Bytes, position: int, checksum: bool, is_new: bool):
     ``position``.
 
     ``data`` (uint8) has the events. ``position`` is a byte offset in the file, and ``checksum`` tells whether events
-    end in a CRC32. New events (``is_new``) have no end_log_pos and no right checksums yet. For others, an end_log_pos
-    of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Return -1 when all events are
-    whole. Otherwise return the offset in ``data`` of the first event that is incomplete or too short, and leave it
-    unchanged.
+    end in a CRC32. With ``is_new`` each end_log_pos and checksum is computed anew. Otherwise an end_log_pos of 0 stays
+    0, because MariaDB 11.8 writes 0 for the events inside a transaction. Then also a wrong checksum stays wrong, but
+    only in events of up to MOST_ZEROS bytes.
+
+    Return -1 when all events are whole. Otherwise return the offset in ``data`` of the first event that is incomplete
+    or too short. This event and those after it stay unchanged.
     """
     base = _U(data.ctypes.data)
     at = np.int64(0)

@@ -89,9 +89,11 @@ _OTHER_FILES = {
 
 
 def check_magic(head: bytes) -> None:
-    """Raise an error unless a file begins like a binlog. The error tells which other kind of file it may be.
+    """Raise an error unless a file begins like a binlog. ``head`` is the first 4 bytes of the file, or all bytes of a
+    shorter file.
 
-    ``head`` is the first 4 bytes of the file.
+    Raises BinlogUnsupported for an encrypted binlog or a GTID index of MariaDB. Raises BinlogTruncated for fewer than 4
+    bytes, and BinlogCorrupt for any other file.
     """
     if head == MAGIC:
         return

@@ -147,8 +147,8 @@ def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
 def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
     """Raise BinlogTruncated if a read returned fewer bytes than the file must have (``got`` < ``wanted``).
 
-    Call the function for bytes that were in the file before, so that they can only lack if the file was truncated.
-    ``offset`` is the byte offset of the read, and ``file`` the file's name for errors.
+    The bytes must have been in the file before, so that the file was truncated if any are missing. ``offset`` is the
+    byte offset of the read, and ``file`` the file's name for errors.
     """
     if got < wanted:
         raise BinlogTruncated(
@@ -215,8 +215,9 @@ class Event:
 def read_format_description(source: BinaryIO, *, file: str) -> FormatDescription:
     """Check the magic number of a file and return its format description event.
 
-    ``source`` is a binary file opened at its start, and ``file`` is its name for errors. Raises BinlogCorrupt,
-    BinlogTruncated, BinlogUnreadable or BinlogUnsupported.
+    ``source`` is a binary file opened at its start, and ``file`` is its name for errors. Raises BinlogTruncated for a
+    file that ends too early, and BinlogUnreadable for an error of the operating system. Raises BinlogUnsupported for an
+    encrypted or too old binlog, and BinlogCorrupt for any other file that is no binlog.
     """
     try:
         check_magic(_read(source, 4, 0, file))
@@ -238,12 +239,14 @@ def iter_events(
 ) -> Iterator[Event]:
     """Yield the events of a file that begin at offset ``start`` or later, and before ``end``.
 
-    The format description event comes first when ``start`` is 4, and is left out for a larger ``start``. Without
-    ``end`` the reading goes on to the end of the file.
+    The format description event comes first when ``start`` is 4, and is left out for a larger ``start``. With ``end``
+    None the reading goes on to the end of the file.
 
-    ``source`` is a seekable binary file, and ``file`` is its name for errors. Without ``verify`` the checksums are not
-    checked. Raises BinlogCorrupt, BinlogTruncated, BinlogUnreadable or BinlogUnsupported with file and position. An
-    incomplete event at the end is BinlogTruncated.
+    ``source`` is a seekable binary file, and ``file`` is its name for errors. With ``verify`` a wrong checksum is
+    BinlogCorrupt; otherwise only the checksum of the format description event is checked.
+
+    Raises BinlogCorrupt, BinlogTruncated, BinlogUnreadable or BinlogUnsupported with file and position. An incomplete
+    event at the end is BinlogTruncated.
     """
     source.seek(0)
     fd = read_format_description(source, file=file)

@@ -102,8 +102,8 @@ role.
 GAP = 15
 """A Gap event of a slave's relay log, which records what the slave's master dropped. It is never sent to another slave.
 
-A Gap event between two transactions stands for dropped transactions. A master that serves the relay log reports their
-GTIDs to its slaves in another form.
+A Gap event between two transactions stands for dropped transactions. A master that serves the relay log reports the
+GTIDs of these transactions to its slaves in another form.
 """
 
 NAMES = (

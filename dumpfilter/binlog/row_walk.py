@@ -146,7 +146,7 @@ class RowImages(NamedTuple):
 
 
 def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview) -> RowImages:
-    """Return the offsets of the row images in the rows data of a rows event.
+    """Return the offsets of the row images in the rows data of a rows event. A dummy rows event has no images.
 
     Parameters:
         plan: the sizes of the table's columns, from the event's Table_map event.
@@ -245,7 +245,8 @@ def _walk(
 
     The rows of event i lie at ``data[starts[i] : ends[i]]``, and ``layout_of[i]`` is the index of its layout (columns
     and sizes of the row images). The search begins at event ``e`` and byte offset ``at``. ``rows`` is the number of
-    rows that ``out`` already has. If ``counts`` has entries, only the numbers of rows are written, to ``counts``.
+    rows that ``out`` already has. If ``counts`` has entries, only the number of rows of each event is written, to
+    ``counts``. An event with a malformed row then gets UNKNOWN, and the search goes on.
 
     Return ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
     continue.

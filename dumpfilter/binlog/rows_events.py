@@ -115,6 +115,9 @@ def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENG
     r"""Return the body of a Table_map event (the event without common header and checksum). This is the inverse of
     :func:`decode_table_map`.
 
+    ``post_header_length`` comes from the format description event. The length 6 means a table id of 4 bytes, and 8 a
+    table id of 6 bytes.
+
     >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\x50\x00", b"\x02")
     >>> decode_table_map(encode_table_map(t)) == t
     True

@@ -203,8 +203,8 @@ class Transactions:
     def take(self, size: int) -> list[Transaction]:
         """Return the next transactions, which have at least ``size`` bytes together.
 
-        New transactions are made until they have 8 MiB. Later ones are drawn at random from these, which saves the time
-        of encoding new ones.
+        The first 8 MiB of transactions are generated. All later ones are drawn at random from these, which saves the
+        time of encoding new ones.
         """
         taken = []
         while size > 0:
@@ -475,8 +475,8 @@ def generate(
     seed: int = 1,
     span: Span | None = None,
 ) -> GeneratedSet:
-    """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``. Raises
-    OutputError.
+    """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``. Return
+    its files, its size and the number of bytes of each schema. The directory is made if it does not exist.
 
     Parameters:
         style: the server that would write such a set. ``mysql`` is MySQL 9.7 (Gtid, Query BEGIN, rows events of version
@@ -486,6 +486,8 @@ def generate(
         base: the files' name without number.
         seed: a number from which all random choices follow. Two calls with equal arguments write equal files.
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
+
+    Raises OutputError when a file cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     made = GeneratedSet(directory / f"{base}.index", schemas=Counter(dict.fromkeys(schema_names(schemas), 0)))

@@ -82,8 +82,8 @@ def rotate_event(following: str, fd: FormatDescription, position: int, timestamp
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
-    """Return a copy of consecutive events, with end_log_pos and checksums changed for a file in which they begin at the
-    byte offset ``position``.
+    """Return a copy of consecutive events, for a file in which they begin at the byte offset ``position``. In the copy
+    each end_log_pos and checksum is computed anew, even one that was 0 or wrong.
 
     ``checksum`` tells whether the events end in a CRC32. Raises BinlogCorrupt when ``events`` does not consist of whole
     events.
@@ -97,9 +97,12 @@ def rebase_array(events: Bytes, position: int, *, checksum: bool, is_new: bool =
     """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at the byte
     offset ``position``.
 
-    ``events`` is a uint8 array. New events (``is_new``) have no end_log_pos and no right checksums yet. For others, an
-    end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. A wrong checksum stays
-    wrong. Raises BinlogCorrupt when ``events`` does not consist of whole events.
+    ``events`` is a uint8 array, and ``checksum`` tells whether events end in a CRC32. ``is_new`` is for new events:
+    each end_log_pos and checksum is computed anew. Otherwise an end_log_pos of 0 stays 0, because MariaDB writes 0 for
+    the events inside a transaction. Then also a wrong checksum stays wrong, but only in events of up to 65,535 bytes.
+    Larger events get a right checksum.
+
+    Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
     # The import loads compiled code, or compiles it, and many programs move no events.
     from dumpfilter.binlog import event_kernels as K
@@ -113,14 +116,16 @@ class BinlogSetWriter:
     """A writer of a binlog set: the files ``<base>.000001`` … and ``<base>.index`` in a directory.
 
     The writer writes each file under a temporary name, synchronizes it, and renames it when it is complete. The index
-    appears last. So an interrupted writer leaves no index. As a context manager, the writer removes its files when an
-    error is raised. Raises OutputError when a file cannot be written.
+    appears last, so that an interrupted writer leaves no index of an incomplete set. As a context manager, the writer
+    writes the index at the end. When an error is raised, the writer removes its files instead.
+
+    Raises OutputError when a file cannot be written, or when the index exists and ``overwrite`` is false.
 
     Parameters:
         directory: the directory of the binlog set, which the writer makes when it does not exist.
         base: the files' name without number, such as ``shop-bin``.
-        overwrite: whether the writer replaces a binlog set of this name. In that case, the writer removes the old
-            index before the files.
+        overwrite: whether the writer replaces a binlog set of this name. In that case, the writer removes the old index
+            before the files.
     """
 
     def __init__(self, directory: Path, base: str, *, overwrite: bool = False) -> None:
@@ -144,7 +149,7 @@ class BinlogSetWriter:
 
     def begin(self, fd: FormatDescription) -> None:
         """Open the next file of the binlog set, and write its magic number and the format description event ``fd``.
-        Raises OutputError if a file is still open.
+        Raises OutputError if a file is still open, or if the file cannot be written.
         """
         if self._file is not None:
             raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
@@ -164,7 +169,8 @@ class BinlogSetWriter:
         position in this file.
 
         An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed
-        in place, which saves a copy.
+        in place, which saves a copy. Raises OutputError if no file is open or the file cannot be written, and
+        BinlogCorrupt if ``events`` does not consist of whole events.
         """
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open; begin one first")
@@ -184,7 +190,9 @@ class BinlogSetWriter:
         self.end()
 
     def end(self) -> None:
-        """Close the open binlog file without a Rotate event, as at the end of the last file of a set."""
+        """Close the open binlog file without a Rotate event, as at the end of the last file of a set. The file gets its
+        final name. Before the first file of a set, an old index of the same name is removed.
+        """
         with self._open:
             self._file = None
             if not self._done:

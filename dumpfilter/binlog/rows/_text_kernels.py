@@ -135,9 +135,7 @@ class Columns(NamedTuple):
     around: Bytes
     """Three texts for each column: one before a value, one after a value, and one that stands for NULL."""
     around_at: Int64s
-    """The offset in ``around`` of each of its texts, and at the end the length of ``around``. Each column has three
-    texts.
-    """
+    """The offset in ``around`` of each of its texts, and at the end the length of ``around``."""
     room: Int64s
     """The largest size of a cell's text with the texts around it, bytes. The part that grows with the value
     (:attr:`room_per_byte`) and texts from Python code are not included.
@@ -360,12 +358,15 @@ def _is_utf8(data, at, end):
 
 @inner
 def _named(value, form, parameter, label, label_at, out, o):
-    """Write the name of an ENUM's value, or the names of a SET's members, to ``out`` at offset ``o``. Return the offset
-    after the text.
+    """Write the name of an ENUM's value, or the names of a SET's members with commas between them, to ``out`` at offset
+    ``o``. Return the offset after the text.
 
-    ``value`` is the stored number. ``parameter`` is ``first << 16 | count``: the index of the column's first name in
-    ``label_at``, and the number of names. The bytes of the names are in ``label``. A value without a name is written as
-    its number.
+    ``value`` is the stored number, and ``form`` is Form.ENUM or Form.SET. ``parameter`` is ``first << 16 | count``, for
+    the column's ``count`` names. In ``label``, name k of the column has the bytes ``label_at[first + k]`` to
+    ``label_at[first + k + 1]``.
+
+    For the ENUM value 0, which stands for an invalid value, nothing is written. An ENUM value beyond the names is
+    written as its number. A SET member without a name is written as its number, counted from 1.
     """
     first, names = parameter >> 16, parameter & 0xFFFF
     if form == Form.ENUM:
@@ -429,12 +430,13 @@ def write_texts(
     """Write the texts of the cells (values of single columns) from cell ``k`` on to ``out`` from offset ``o`` on. Stop
     when the next text may not fit into ``out``.
 
-    Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes. ``column[i]`` is the index in ``columns`` of the
-    cell's column, which tells how its values become text. ``more`` has the texts of cells that Python code has
-    converted, and ``more_at`` their offsets. The next of these texts has the index ``n``. ``out_at``, unless it is
-    empty, gets the offset of each cell's text, and the end.
+    Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes; the length -1 means NULL. ``column[i]`` is the
+    index in ``columns`` of the cell's column, which tells how its values become text. ``more`` has the texts that
+    Python code has made, one after the other. ``more_at`` has the offset of each, and at the end the length of
+    ``more``. The next of these texts has the index ``n``. ``out_at``, unless it is empty, gets the offset of each
+    cell's text, and the end.
 
-    Return the index of the first cell that was not written, the next ``n``, and the offset after the texts.
+    Return a tuple: the index of the first cell that was not written, the next ``n``, and the offset after the texts.
     """
     forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:

@@ -100,7 +100,8 @@ def _bit_type(column: Column) -> pa.DataType:
 
 
 def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
-    """Return a type that has all values of two types: a wider number, or text.
+    """Return a type that has all values of two types: one of them, a wider number, or text. Dates and times without a
+    time zone become such times.
 
     >>> common_type(pa.int16(), pa.int64()), common_type(pa.int32(), pa.date32())
     (DataType(int64), DataType(string))
@@ -169,10 +170,11 @@ def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
 
 
 def with_names(table: Table, names: Sequence[str]) -> Table:
-    """Return a copy of ``table`` whose columns are called ``names``, in their order, if the binlog has no column names.
+    """Return a copy of ``table`` whose first columns have the names ``names``, in their order. Names from the binlog
+    stay as they are.
 
     An entry of ``names`` may be followed by the word UNSIGNED. Then the column is UNSIGNED if the binlog does not tell
-    the sign.
+    the sign. This holds for tables with names, too.
     """
     columns = list(table.columns)
     for number, (column, text) in enumerate(zip(columns, names, strict=False)):
@@ -208,7 +210,8 @@ def value_of_text(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     """Return the numbers, dates or times for which the texts of cells (values of single columns) stand, as an array of
     the Arrow type ``kind``.
 
-    Dates that no calendar has, such as ``0000-00-00``, and dates of the year 0 become null.
+    Dates that no calendar has, such as ``0000-00-00``, and dates of the year 0 become null. Raises pyarrow.ArrowInvalid
+    for a text that is not a value of the type.
     """
     if not pa.types.is_temporal(kind):
         return texts.cast(kind)
@@ -251,7 +254,7 @@ A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as 
 or null for NULL. A column that the row image lacks has no entry.
 """
 WORDS = pa.dictionary(pa.int32(), pa.string())
-"""The Arrow type of texts that repeat."""
+"""The Arrow dictionary type for texts that repeat. An array of this type stores each text once."""
 ENCODED_MAP_TYPE = pa.map_(WORDS, pa.string())
 """The type of :data:`MAP_TYPE` with the names as a dictionary."""
 
@@ -277,6 +280,9 @@ class Images(NamedTuple):
     """The index of the row to which each cell belongs."""
     start: Int64s
     length: Int64s
+    """The size of each cell's stored value, bytes. -1 means NULL, and ``-2 - n`` means n bytes of changes to a JSON
+    value.
+    """
     column: Int64s
     """The index in ``styled`` of the column to which each cell belongs."""
     documents: Documents
@@ -309,7 +315,7 @@ class Images(NamedTuple):
         """Return the before-images (or after-images) of the rows as an Arrow array of maps from column name to text,
         with one entry for each row. A row without such an image is null.
 
-        Raises CellError for a malformed value.
+        Raises CellError for a malformed value, and for more than :data:`MOST_TEXT` bytes of values.
         """
         items = self._strings()
         keys = self.names.take(pa.array(self.column))
@@ -323,7 +329,7 @@ class Images(NamedTuple):
 
     def _strings(self) -> pa.StringArray:
         """Return the texts of all cells (values of single columns in rows) of this object, in their order, with null
-        for NULL. Raises CellError for a malformed value.
+        for NULL. Raises CellError for a malformed value, and for more than :data:`MOST_TEXT` bytes of texts.
         """
         changes = np.flatnonzero(self.length < NULL)
         cells = zip(changes.tolist(), self.cell[changes].tolist(), strict=True)
@@ -345,11 +351,11 @@ class Images(NamedTuple):
         return self._replace(**columns)
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return an Arrow array for the field ``wanted`` of a struct array: one value for each row, null for a row
-        without a cell (value of a column).
+        """Return the values of the field ``wanted`` of a struct, as an Arrow array with one entry for each row.
 
-        All cells of this object must be of columns that become this field. ``invalid_dates`` counts, by column name,
-        the dates that become null because no calendar has them.
+        Every cell (value of a column) of this object must belong to this field. An entry is null for a row without a
+        cell, for NULL, and for a date that no calendar has. ``invalid_dates`` counts such dates by column name. Raises
+        CellError for a malformed value, and for a value that does not fit the type of the field.
         """
         if not self.row.size:
             return pa.nulls(self.has.size, wanted.type)
@@ -467,10 +473,12 @@ class RowImageReader:
         """Return the changed rows of the rows events among the given events, before and after the change. The events
         are the portion of the stream that follows the portion of the last call.
 
-        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
-        its checksum. ``type`` has the events' types, and ``position`` their byte offsets in the file, for errors. With
-        ``wanted`` (one bool for each event) only the rows events with a true entry are decoded. Raises BinlogCorrupt or
-        BinlogUnsupported with the event's position when an event cannot be decoded.
+        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` (the
+        format description event) says so, its checksum. ``type`` has the events' types, and ``position`` their byte
+        offsets in the file, for errors. With ``wanted`` (one bool for each event) only the rows events with a true
+        entry are decoded; None means all.
+
+        Raises BinlogCorrupt or BinlogUnsupported with the event's position when an event cannot be decoded.
         """
         found = self._finder.find(
             data, start, size, type, fd, closes=_ENDS[type], wanted=wanted, position=position

@@ -75,7 +75,8 @@ class LayoutTable:
         describe: a function that returns the table of a new Table_map event, and may raise a BinlogError.
         style: a function that returns how the values of a column become text.
         heads: a function that returns the two texts to print before each before-image and after-image; None: no texts.
-        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image.
+        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
+            False, such a value is an empty list of changes, and no changes refer to a document in the before-image.
         styles: the styles (ways to convert values to text) of columns that belong to no table.
     """
 
@@ -204,13 +205,16 @@ class RowsEventsFinder:
         wanted: Bools | None = None,
         position: Int64s | None = None,
     ) -> RowsEvents:
-        """Return the rows events among the given events. With ``wanted``, only those for which ``wanted`` is true.
+        """Return the rows events among the given events, without those that have no rows. With ``wanted`` (one bool for
+        each event), only the rows events with a true entry.
 
         Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common
         header. ``fd``, the format description event, tells whether events end in a checksum. ``closes`` marks the
-        events after which no earlier Table_map event is valid, such as the end of a transaction. Raises BinlogCorrupt
-        or BinlogUnsupported, with the event's ``position``, when an event cannot be decoded. With ``position`` None
-        such events are left out.
+        events after which no earlier Table_map event is valid, such as the end of a transaction.
+
+        ``position`` has the byte offset of each event in the file. Raises BinlogCorrupt or BinlogUnsupported, with this
+        offset, when an event cannot be decoded. With ``position`` None such events are left out, and no error is
+        raised.
         """
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()
@@ -486,10 +490,12 @@ class RowCounter:
         """Return the number of rows of each event, int32.
 
         UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be counted
-        if they are malformed, lack their table map, or are of a server before 5.1.18. Event k has ``size[k]`` bytes
-        from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` has the role of each event
-        (:mod:`dumpfilter.binlog.roles`), with the bit ENDS at the end of a transaction. ``fd`` is the format
-        description event.
+        if they are malformed, lack their table map, or are of a server before 5.1.18. A dummy rows event, which only
+        ends a statement, has 0 rows.
+
+        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` has
+        the role of each event (:mod:`dumpfilter.binlog.roles`), with the bit ENDS at the end of a transaction. ``fd``
+        is the format description event.
         """
         counts: Int32s = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS

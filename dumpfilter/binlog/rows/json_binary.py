@@ -127,7 +127,8 @@ def plain_number(text: str) -> str:
 
 
 def real_text(value: float) -> str:
-    """Return a double as MySQL shows it in JSON: the fewest digits that read back as the same number.
+    """Return a double as MySQL shows it in JSON: the fewest digits that read back as the same number. Raises
+    BinlogCorrupt for infinity and NaN.
 
     >>> real_text(1.0), real_text(1e15), real_text(1e-7), real_text(-1.5e-20), real_text(1e10)
     ('1.0', '1e15', '0.0000001', '-1.5e-20', '10000000000.0')
@@ -319,7 +320,8 @@ def json_changes(data: bytes) -> Iterator[JsonChange]:
 def changes_expression(column: str, changes: list[JsonChange], line: str = " ") -> str:
     r"""Return an SQL expression that applies ``changes`` to ``column``, as ``mysqlbinlog -v`` prints it.
 
-    ``changes`` are those of a partial update. ``line`` is the text between the lines of the expression.
+    ``changes`` is the list of changes in a partial update (:func:`json_changes`). With an empty list the result is
+    ``column``. ``line`` is the text between the lines of the expression.
 
     >>> one = JsonChange(JsonOperation.REPLACE, "$.a", JsonValue(JsonKind.SCALAR, "2"))
     >>> changes_expression("@2", [one, JsonChange(JsonOperation.REMOVE, "$.b", None)])
@@ -370,7 +372,7 @@ def changed_document(document: bytes, changes: bytes) -> str:
     """Return the JSON text of a document after the changes of a partial update.
 
     ``document`` is the binary JSON value before the update. ``changes`` has the changes as the row image stores them.
-    Raises BinlogCorrupt, also for a change to an element that the document lacks.
+    Raises BinlogCorrupt for malformed data, and for a change to an element that the document lacks.
     """
     root = json_tree(document)
     for change in json_changes(changes):
@@ -379,8 +381,8 @@ def changed_document(document: bytes, changes: bytes) -> str:
 
 
 def path_legs(path: str) -> list[Leg]:
-    r"""Return the legs (steps) of a JSON path that the server wrote to the binlog. Raises BinlogCorrupt for another
-    text.
+    r"""Return the legs (steps) of a JSON path that the server wrote to the binlog. Raises BinlogCorrupt for a text that
+    is no such path, and for more than 100 legs.
 
     >>> path_legs('$.a[2]."x y"'), path_legs("$")
     (['a', 2, 'x y'], [])

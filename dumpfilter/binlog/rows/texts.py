@@ -113,8 +113,7 @@ class Style(NamedTuple):
         """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
         bytes has at most ``a + b * n`` bytes, without the texts around it.
 
-        A style says how the values of a column become text. The limit does not hold for the form PENDING, whose texts
-        compiled code leaves to Python.
+        The limit does not hold for the forms PENDING and REAL, whose texts Python code makes.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
@@ -142,7 +141,7 @@ class StyledColumns(NamedTuple):
     styles: list[Style]
     columns: K.Columns
     pending: Bools
-    """Whether Python code, instead of compiled code, converts the values of each column."""
+    """For each column, whether Python code makes the texts of its values, instead of compiled code."""
 
     @classmethod
     def of(cls, styles: list[Style]) -> StyledColumns:
