@@ -183,7 +183,9 @@ class ReplicationFilter(abc.ABC):
         return () if rule is None else (rule.kind,)
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the filter passes the row events of a table. Database and table are the names on the master."""
+        """Tell whether the filter passes the row events of a table. ``database`` and ``table`` are the names on the
+        master.
+        """
         return self.verdict(TableSubject(database, table)) is Verdict.EXECUTE
 
     def verdict(self, subject: Subject) -> Verdict:
@@ -199,10 +201,11 @@ class RuleFilter(ReplicationFilter):
 
     Parameters:
         rules: the rules in any order. Repetitions are removed.
-        names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
-            ``lower_case_table_names``.
+        names: the settings by which names are compared. They are the settings of the server that wrote the binlog, with
+            the slave's ``lower_case_table_names``.
 
-    Raises OptionError for rules of another enumeration, and for a ``lower_case_table_names`` other than 0, 1 and 2.
+    Raises OptionError for a ``lower_case_table_names`` other than 0, 1 and 2. Some subclasses also raise OptionError
+    for a rule of another enumeration.
     """
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
@@ -213,7 +216,9 @@ class RuleFilter(ReplicationFilter):
     @staticmethod
     @abc.abstractmethod
     def _parse(option: str) -> Rule:
-        """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError."""
+        """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError for an
+        unknown option, and for a missing or malformed value.
+        """
 
     @classmethod
     def from_options(cls, options: Iterable[str], *, names: NameRules = DEFAULT_NAMES) -> Self:
@@ -315,8 +320,9 @@ class AllFilters(FilterAround):
     """A combination of several filters, such as a slave's own filter and the filters that the master's operator set for
     the slave. An event passes only if each of the filters passes the event.
 
-    The first filter is the slave's own. Only the first filter renames databases and counts hits (matches of rules,
-    which MySQL shows in COUNTER). Events that another filter drops never reach the slave, so they count no hit.
+    If no filter drops the event and one of them cannot decide, the verdict is UNDECIDED. The first filter is the
+    slave's own. Only the first filter renames databases and counts hits (matches of rules, which MySQL shows in
+    COUNTER). Events that another filter drops never reach the slave, so they count no hit.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:

@@ -130,7 +130,8 @@ class ChannelFilters:
     When the slave starts, it calls :meth:`startup` for every option, then :meth:`finish_startup` with the channels that
     exist. Later :meth:`add_channel` and :meth:`remove_channel` add and remove channels, and :meth:`change` changes
     filters. Channel names compare without case, as in a server's statements. Only :meth:`startup` compares them with
-    case, as in a server's options. A method with a channel's name raises :class:`UnknownChannel` for a missing channel.
+    case, as in a server's options. All methods with a channel's name except :meth:`startup` and :meth:`add_channel`
+    raise :class:`UnknownChannel` for a missing channel.
 
     >>> from dumpfilter.filter.rules import RuleKind
     >>> filters = ChannelFilters()
@@ -237,7 +238,9 @@ class ChannelFilters:
         self._filters[name] |= {kind: replace(one, version=version) for kind, one in settings.items()}
 
     def remove_channel(self, name: str) -> None:
-        """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays."""
+        """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays. Raises UnknownChannel for a
+        missing channel.
+        """
         with self._lock:
             self._of(name)
             del self._filters[fold_channel(name)], self._versions[fold_channel(name)]
@@ -270,7 +273,7 @@ class ChannelFilters:
 
     def current(self, channel: str) -> CurrentFilter:
         """Return a consistent copy of the rules of a replication channel, for example to send the rules to the master.
-        Raises UnknownChannel.
+        Raises UnknownChannel for a missing channel.
 
         The copy also has the version of the channel's filter, a number that grows with each change.
         """
@@ -281,15 +284,15 @@ class ChannelFilters:
             return CurrentFilter(rules, semantics, self._versions[fold_channel(channel)])
 
     def settings(self, channel: str) -> list[Setting]:
-        """Return the channel's rows of ``performance_schema.replication_applier_filters``, one for each kind of rule,
-        in the server's order. Raises UnknownChannel.
+        """Return the channel's rows of ``performance_schema.replication_applier_filters``, one for each kind of rule
+        that an option or a statement has set, in the server's order. Raises UnknownChannel for a missing channel.
         """
         with self._lock:
             return _ordered(self._of(channel))
 
     def global_settings(self) -> list[Setting]:
-        """Return the rows of ``performance_schema.replication_applier_global_filters``, one for each kind of rule, in
-        the server's order.
+        """Return the rows of ``performance_schema.replication_applier_global_filters``, one for each kind of rule that
+        an option or a statement has set, in the server's order.
         """
         with self._lock:
             return _ordered(self._filters[None])
@@ -299,8 +302,8 @@ class ChannelFilters:
         the number of events that matched a rule of this kind.
 
         ``version`` is the version of the filter with which the hits were counted. If the rules of a kind were replaced
-        after that version, the hits of that kind are ignored (None: never). Hits of kinds without rules are ignored,
-        too. Raises UnknownChannel.
+        after that version, the hits of that kind are ignored. With None, no hits are too old. Hits of kinds without
+        rules are ignored, too. Raises UnknownChannel for a missing channel.
         """
         with self._lock:
             settings = self._of(channel)

@@ -95,11 +95,14 @@ def _bytes_as_characters(text: str) -> str:
 
 
 def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
-    """Return the functions by which MariaDB compares names. Table names compare by their characters' weights in the
-    collation ``names``, and database names by bytes.
+    """Return the functions by which MariaDB compares names.
 
-    With ``is_lower`` (lower_case_table_names is set) the server lower-cases a database's name in an event, but not in a
-    rule.
+    Table names compare by their characters' weights in the collation ``names``. With utf8mb3_general_ci, a do-table or
+    ignore-table rule also needs the same length in bytes. Database names compare by bytes.
+
+    ``is_lower`` is false for lower_case_table_names 0, and true for 1 and 2. If true, the server lower-cases a
+    database's name in an event before the comparison, but not in a rule. Then a database rule with capitals matches
+    nothing.
     """
     # Filters are pickled, and pickle cannot store a function that is defined inside another one.
     table = functools.partial(_table_key, names)

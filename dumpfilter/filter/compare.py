@@ -2,7 +2,7 @@
 
 :func:`passes_beyond` makes names of databases and tables from the rules of both filters, and lets both filters decide
 about events with these names. A name in a rule is used itself. A pattern gives names whose wildcards are filled with a
-letter that no rule has. If each pattern is for a database of its own, these names are representative of all names
+letter that no rule has. If all patterns are for different databases, these names are representative of all names
 without dots, so that the answers are complete. Otherwise only the lists of rules can show that there is no difference.
 """
 
@@ -60,8 +60,9 @@ _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
 def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Difference:
     """Tell whether the filter ``one`` passes rows or statements that the filter ``other`` drops, and give an example.
 
-    The answer is UNKNOWN if the filters cannot be compared, for example because one has classic rules
-    (``--replicate-*``) and the other has effective rules (DO, IGNORE, REWRITE).
+    The answer is UNKNOWN if the filters cannot be compared. They cannot if one has classic rules (``--replicate-*``)
+    and the other effective rules (DO, IGNORE, REWRITE), or if they compare names differently. The answer is also
+    UNKNOWN if the tried events show no difference and do not represent all events.
 
     >>> shop = Filter.from_options(["--replicate-do-db=shop"])
     >>> both = Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=hr"])

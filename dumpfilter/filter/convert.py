@@ -63,10 +63,13 @@ def filter_from_proto(
     *,
     default: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return the filter that a slave's gRPC message describes. Raises OptionError that names the first bad rule.
+    """Return the filter that a slave's gRPC message describes.
 
     A message may leave out the server family and the collation for names. Then ``default`` gives them, which the master
     takes from the server that wrote the binlog.
+
+    Raises OptionError that names the first bad rule. Raises OptionError also for semantics or a collation that this
+    release does not know, and for rules that do not belong to the semantics.
     """
     if definition.semantics not in pb.FilterSemantics.values():
         raise OptionError(f"filter semantics {definition.semantics} are not known")

@@ -235,8 +235,10 @@ class Filter(_DatabaseFilter):
     def asked(self, subject: Subject) -> list[Decision]:
         """Return the decisions that the server makes, one after another, about a table's row events or a statement.
 
-        The server first checks the database rules, and then the table rules for each list of the statement's tables.
-        The last decision is the verdict.
+        The server first checks the database rules for the default database or the table's database. If they pass, the
+        server checks the table rules for each list of the statement's tables. For CREATE, ALTER and DROP DATABASE the
+        server instead checks the database rules for the named database, and then the wild rules for ``db.``. MySQL
+        leaves out these wild rules if there are database rules. The last decision is the verdict.
         """
         if isinstance(subject, TableSubject):
             database = self.rewrite_db(subject.database)
@@ -316,8 +318,11 @@ class WriteFilter(_DatabaseFilter):
     filter is a new object.
 
     The filter decides about each event itself (the verdict is never UNDECIDED), because the rules need only the event's
-    database. A comma is part of a name, so ``a,b`` is one database. ``semantics`` is the treatment of statements
-    without a default database.
+    database. A comma is part of a name, so ``a,b`` is one database.
+
+    ``semantics`` is the treatment of statements without a default database: SERVER or WORKLOG. Raises OptionError for
+    EFFECTIVE semantics, which another filter has, and for rules other than ``--binlog-do-db`` and
+    ``--binlog-ignore-db``.
     """
 
     _parse = staticmethod(parse_write_option)

@@ -203,12 +203,13 @@ class TableFlags:
 
     def hits(self) -> npt.NDArray[np.int8]:
         """Return the kinds of the slave's rules that each table or statement of the binlog set matches, as an int8
-        array with one row for each table or statement.
+        array with one row for each table or statement. Further rows may follow. The array is empty if no rule could
+        drop an event.
 
         The row index is the number of the table or statement. A row has MOST_HITS entries: indexes into
-        :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and -1 after the last index. A row is valid
-        only if :meth:`array` has FILTER_HIT_F at the same index. Events that ``--binlog-*-db`` rules or the master
-        operator's rules drop match no rule of the slave.
+        :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and -1 after the last index. A row is valid only if
+        :meth:`array` has FILTER_HIT_F at the same index. Events that ``--binlog-*-db`` rules or the master operator's
+        rules drop match no rule of the slave.
         """
         return self._hits
 
@@ -217,7 +218,8 @@ class TableFlags:
         (:meth:`hits`), each followed by the memory address of its first entry.
 
         Compiled code that reads the arrays of many slaves takes addresses. An address is valid as long as its array
-        exists. The arrays have no spare entries, and their entries never change.
+        exists. The array of flags has no spare entries. The entries of tables and statements that have a number never
+        change. If no rule could drop an event, the array of matching rules is empty.
         """
         self.array()
         found, known = self._addresses, self._known

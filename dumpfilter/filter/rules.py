@@ -335,7 +335,10 @@ class FilterClause:
 
 
 def make_rule(kind: BaseRuleKind, value: str) -> Rule:
-    """Check a value and return a rule of this kind. Raises OptionError with the reason in the server's words.
+    """Check a value and return a rule of this kind.
+
+    Raises OptionError for an empty value, for a NUL character, and for a value that does not have the form of the kind,
+    such as ``DB.TABLE``. The error gives the reason in the server's words.
 
     >>> make_rule(RuleKind.REWRITE_DB, "shop -> store").pair
     ('shop', 'store')
@@ -367,7 +370,9 @@ def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
 
 
 def _pair(kind: BaseRuleKind, option: str, value: str) -> str:
-    """Check the value of a rewrite rule, and return it as ``FROM->TO`` without spaces. Raises OptionError, whose text
+    """Check the value of a rewrite rule, and return it as ``FROM->TO`` without spaces around the two names.
+
+    Raises OptionError for a missing arrow or an empty name, and for too many ``%`` in a pattern. The error's text
     begins with ``option``.
     """
     source, arrow, target = (part.strip() for part in value.partition("->"))
@@ -435,9 +440,11 @@ def rewrite_literals(side: str) -> list[str]:
 
 
 def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASSIC) -> Rule:
-    """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError.
+    """Return the rule that an option such as ``--replicate-do-db=shop`` describes. ``semantics`` tells which options
+    there are: ``--replicate-*``, or DO, IGNORE and REWRITE.
 
-    Dashes and underscores in the option's name mean the same.
+    Dashes and underscores in the option's name mean the same. Raises OptionError for any other option, and for a
+    missing or malformed value.
 
     >>> parse_option("--replicate_wild_do_table=shop.%")
     Rule(kind=<RuleKind.WILD_DO_TABLE: 'replicate-wild-do-table'>, value='shop.%')
@@ -448,9 +455,10 @@ def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASS
 
 
 def parse_write_option(option: str) -> Rule:
-    """Return the rule that a ``--binlog-do-db`` or ``--binlog-ignore-db`` option describes. Raises OptionError.
+    """Return the rule that a ``--binlog-do-db`` or ``--binlog-ignore-db`` option describes.
 
-    Dashes and underscores in the option's name mean the same.
+    Dashes and underscores in the option's name mean the same. Raises OptionError for any other option, for a missing or
+    empty value, and for a NUL character in the value.
 
     >>> str(parse_write_option("--binlog_do_db=shop"))
     '--binlog-do-db=shop'

@@ -219,10 +219,10 @@ class World(Generic[C]):
     ``C`` is the type of a *cause*, a value by which the caller identifies a statement, such as a binlog position.
 
     Parameters:
-        rules: the replica's filter. The model asks it for new names of objects, and whether it drops the rows of a
-            table. For each statement, the caller tells whether the filter passes it.
-        is_strict: whether a client runs the statements, instead of a replica, which tolerates some errors. Then it is a
-            fault, too, to create an object twice, or to use an object that an earlier statement has removed.
+        rules: the replica's filter. The model asks the filter for new names of objects, and whether it drops the rows
+            of a table. For each statement, the caller tells whether the filter passes it.
+        is_strict: True if a client runs the statements. Then it is a fault, too, to create an object twice, or to use
+            an object that an earlier statement has removed. False if a replica runs them, which tolerates some errors.
         there: LIKE patterns of ``db.name`` for objects that the replica has, although the filter drops the statements
             that create them. A database is ``db.``.
     """
@@ -361,16 +361,16 @@ class World(Generic[C]):
         return None if code is None else code.on
 
     def is_view(self, key: Key) -> bool:
-        """Tell whether a statement of the binlog set has created a view with this key (type, database, name) on the
-        source.
+        """Tell whether a statement of the binlog set has created a view, or a MERGE table, with this key (type,
+        database, name) on the source.
         """
         return key in self._code
 
     def behind(self, ref: Ref) -> Iterator[Ref]:
         """Yield the tables whose rows change when a statement changes the rows of ``ref``, a table or a view.
 
-        For a view these are the tables of its FROM clause, through all levels of views. For a table it is the table
-        itself.
+        For a view these are the tables of its FROM clause, through all levels of views. For a MERGE table they are its
+        underlying tables. Any other table, and a view whose query is not understood, is yielded itself.
         """
         met, waiting = {ref.source}, [ref]
         while waiting:
@@ -426,7 +426,8 @@ class World(Generic[C]):
         """Update the model for row events of a table. If the events pass the filter, yield a Fault for each reason for
         which they fail on the replica.
 
-        ``database`` and ``table`` are the names on the source. ``passes`` says whether the events pass the filter.
+        ``database`` and ``table`` are the names on the source. ``passes`` says whether the events pass the filter. A
+        missing table is reported only once.
         """
         ref = self.rows_ref(database, table)
         if passes:
@@ -437,8 +438,8 @@ class World(Generic[C]):
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for the statement ``one``. If it passes the filter, yield a Fault for each reason for which
-        it fails on the replica.
+        """Update the model for the statement ``one``. If the statement passes the filter, yield a Fault for each reason
+        for which the statement fails on the replica.
 
         A missing object is reported only once. ``cause`` is the caller's identifier of the statement, which later
         faults return. ``passes`` says whether the statement passes the filter.
@@ -452,8 +453,8 @@ class World(Generic[C]):
                     self._met(table, passes=passes)
 
     def faults(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a Fault for each reason for which the statement ``one`` fails on the replica. The statement passes the
-        filter. The model is not updated.
+        """Yield a Fault for each reason for which the statement ``one``, which must pass the filter, fails on the
+        replica. The model is not updated.
         """
         if one.facts.verb is not None:
             yield from self._needs(one)
@@ -481,9 +482,10 @@ class World(Generic[C]):
                 self._follow_code(one, cause, passes=passes)
 
     def _met(self, ref: Ref, *, passes: bool) -> None:
-        """Record that an object exists before the binlog set begins, because the set uses it but has not created it.
+        """Record that an object exists before the binlog set begins, because the set uses the object but has not
+        created it. An object that the model already knows keeps its state.
 
-        ``passes`` says whether the statement that uses it passes the filter.
+        ``passes`` says whether the statement that uses the object passes the filter.
         """
         self._objects.setdefault(ref.replica, Known(has=True, source=ref.source if passes else None))
 
