@@ -165,8 +165,8 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
     after its bytes.
 
     The function is the part of a codec error handler (:func:`codecs.register_error`) that knows characters missing in
-    Python. They are user-defined, from NEC's row 13, or from IBM's extensions. For other bytes ``error`` is raised
-    again.
+    Python. These characters are user-defined, from NEC's row 13, or from IBM's extensions. For other bytes ``error`` is
+    raised again.
     """
     assert isinstance(error, UnicodeDecodeError)
     at, base = error.start, _USER_DEFINED
@@ -191,7 +191,8 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 def _ibm() -> str:
     """Return one string with IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, ordered by code.
 
-    EUC numbers the characters in the same order, so that a character's index in the string follows from its EUC code.
+    EUC numbers these characters in the order of their codes, so that a character's index in the string follows from the
+    character's EUC code.
     """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)

@@ -1,8 +1,9 @@
 """The CRC32 of events (zlib's function), for compiled code.
 
 A call of a library from compiled code takes longer than the checksum of most events. So :func:`crc32` computes the
-checksum of one event itself. It uses carry-less multiplication on a CPU that has it, and else eight table look-ups at a
-time. :func:`all_sound` checks a whole buffer with Intel's ISA-L library (https://github.com/pycompression/python-isal).
+checksum of one event itself. The function uses carry-less multiplication on a CPU that has this instruction, and else
+eight table look-ups at a time. :func:`all_sound` checks a whole buffer with Intel's ISA-L library
+(https://github.com/pycompression/python-isal).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ BytesLike: TypeAlias = bytes | memoryview
 
 
 class Cursor:
-    r"""A reader of the fields in an event's body. Its errors name the field at which the body ends.
+    r"""A reader of the fields in an event's body. The reader's errors name the field at which the body ends.
 
     >>> Cursor(b"\xfc\x00\x01!", "Table_map").packed("a length")
     256
@@ -37,7 +37,7 @@ class Cursor:
     def take(self, length: int, field: str) -> bytes:
         """Return the next ``length`` bytes of the event's body.
 
-        Raises BinlogCorrupt when fewer are left. ``field`` names them in the error.
+        Raises BinlogCorrupt when fewer bytes are left. ``field`` names the bytes in the error.
         """
         if length > self.end - self.at:
             raise BinlogCorrupt(f"{self.what} event ends inside {field}")
@@ -75,7 +75,7 @@ class Cursor:
         return int.from_bytes(self.take(width, field), "little")
 
     def name(self, width: int, field: str) -> str:
-        """Return the next name in the event's body, such as that of a database. The name's length stands before the
+        """Return the next name in the event's body, such as the name of a database. The name's length stands before the
         name, as an integer of ``width`` bytes.
 
         ``field`` describes the name in errors. Raises BinlogCorrupt when the body ends inside the name.

@@ -31,7 +31,7 @@ Family = Literal["mysql", "mariadb"]
 
 class NameCollation(enum.StrEnum):
     """The collations by which MariaDB servers compare names in ``replicate-*-table`` and ``replicate-wild-*-table``
-    rules. The server's version decides which collation it uses. MySQL compares without a collation.
+    rules. The server's version decides which collation the server uses. MySQL compares without a collation.
     """
 
     GENERAL_CI = "general_ci"
@@ -199,8 +199,8 @@ class FormatDescription:
         return NameRules(self.family, name_collation_of(self.family, self.server_version))
 
     def post_header_length(self, event_type: int) -> int:
-        """Return the length of the post-header of an event type, bytes. It is 0 for a type that the server did not
-        know.
+        """Return the length of the post-header of an event type, bytes. The length is 0 for a type that the server did
+        not know.
 
         The post-header is the part of fixed length with which an event's body begins.
         """

@@ -1,8 +1,8 @@
 """The Gap event: an event in a slave's relay log that records which transactions the master dropped at this position.
 
 A relay log has no event of a transaction that the master dropped. In its place stands a Gap event. A Gap event has the
-GTIDs of the dropped transactions, and the position after them in the master's binlog file. It also has the hits (uses
-of filter rules) of the dropped events. So the relay log alone tells a reader its position and GTID set after each
+GTIDs of the dropped transactions, and the position after them in the master's binlog file. The event also has the hits
+(uses of filter rules) of the dropped events. So the relay log alone tells a reader its position and GTID set after each
 transaction.
 
 A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNORABLE_F``. Servers, ``mysqlbinlog`` and
@@ -73,7 +73,8 @@ class Gap:
     end: int = 0
     """The byte offset after the dropped transactions in the master's binlog file.
 
-    It is 0 in an event that only has hits (rule uses), which belong to the transaction that follows or continues here.
+    The value is 0 in an event that only has hits (rule uses), which belong to the transaction that follows or continues
+    here.
     """
     hits: dict[int, int] = field(default_factory=dict)
     """The number of hits (uses of filter rules) of dropped events, by the number of the rule's kind in the protocol."""
@@ -90,11 +91,11 @@ class Gap:
 
 
 class Head(NamedTuple):
-    """The content of a head event, with which each relay log file of dumpfilter begins. It tells from which master the
-    file's events came.
+    """The content of a head event, with which each relay log file of dumpfilter begins. The event tells from which
+    master the file's events came.
 
-    ``members`` are the members of its JSON object: ``master_uuid``, ``names`` (the collation by which the master
-    compares names), and ``retrieved`` (the GTIDs that the slave had received before).
+    ``members`` are the members of the event's JSON object: ``master_uuid``, ``names`` (the collation by which the
+    master compares names), and ``retrieved`` (the GTIDs that the slave had received before).
     """
 
     members: dict[str, Any]
@@ -241,8 +242,8 @@ class GapColumns(NamedTuple):
     has hits (uses of filter rules) of the transaction that continues or follows there.
     """
     runs_until: Int64s
-    """For each gap, the index after its last run in the columns of runs. Its first run follows the last run of the gap
-    before.
+    """For each gap, the index after the gap's last run in the columns of runs. The gap's first run follows the last run
+    of the gap before.
     """
     run_source: Int64s
     """For each run of GTIDs, the index of its GTID source in the message's list."""

@@ -1,4 +1,4 @@
-"""GTIDs and GTID sets of MySQL and MariaDB, with their texts. The sets of both have the same methods
+"""GTIDs and GTID sets of MySQL and MariaDB, with their texts. The sets of both families have the same methods
 (:class:`GtidSet`).
 
 MySQL writes a GTID as ``uuid:gno`` and, since 8.3, as ``uuid:tag:gno``. The text follows MySQL 9.7
@@ -280,9 +280,9 @@ class Intervals:
         """Return the set of the numbers for which ``has`` is true. So ``np.logical_and`` makes the intersection of two
         sets.
 
-        ``has`` gets two bool arrays with one entry for each piece between the edges of intervals. They tell whether
-        this set and whether ``other`` contain the numbers of the piece. ``has`` must be false for numbers that neither
-        set contains.
+        ``has`` gets two bool arrays with one entry for each piece between the edges of intervals. The arrays tell
+        whether this set and whether ``other`` contain the numbers of the piece. ``has`` must be false for numbers that
+        neither set contains.
         """
         # An interval covers the numbers above its start minus 1, up to its end. So 2**64-1 needs no number above it.
         sides = [
@@ -467,7 +467,7 @@ class GtidSet(ABC):
         """Add the GTIDs of one GTID source with the numbers ``first`` to ``last``, both included.
 
         ``source`` is (UUID of 16 bytes, tag) for MySQL, and (domain id, server id) for MariaDB. MariaDB's server id
-        should be that of the server that wrote the GTID with the number ``last``, or 0 if unknown.
+        should name the server that wrote the GTID with the number ``last``; 0 if unknown.
 
         Raises GtidError when a number is out of range, when ``first`` is larger than ``last``, or when the source is
         one of the other family.
@@ -483,8 +483,8 @@ class GtidSet(ABC):
         """Add the GTIDs of one GTID source with the given numbers, in any order, repeated or not.
 
         ``source`` is (UUID of 16 bytes, tag) for MySQL, and (domain id, server id) for MariaDB. MariaDB's server id
-        should be that of the server that wrote the GTID with the largest number, or 0 if unknown. ``numbers`` is an
-        array of integers with one dimension.
+        should name the server that wrote the GTID with the largest number; 0 if unknown. ``numbers`` is an array of
+        integers with one dimension.
 
         Raises GtidError for any other array, for a number out of range, and for a source of the other family.
         """

@@ -87,7 +87,7 @@ COMMIT_TIME_AT = _HEAD.size + _TIMES.size
 """The byte offset of the commit time in the body of a GTID or ANONYMOUS_GTID event, after two logical timestamps."""
 COMMIT_TIME_LENGTH = 7
 ORIGINAL_TIME_FOLLOWS = 1 << 55
-"""The bit of the commit time that announces the time of the original commit. It is no part of the time."""
+"""The bit of the commit time that announces the time of the original commit. This bit is no part of the time."""
 
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
@@ -285,7 +285,7 @@ class MariadbGtidEvent:
     xid: Xid | None = None
     """The identifier of the XA transaction that the event group prepares or ends.
 
-    It is None without the flags FL_PREPARED_XA and FL_COMPLETED_XA.
+    The identifier is None without the flags FL_PREPARED_XA and FL_COMPLETED_XA.
     """
     flags_extra: int = 0
     """The event's extra flags: a sum of the flags FL_EXTRA_MULTI_ENGINE_E1 to FL_EXTRA_THREAD_ID."""
@@ -365,9 +365,9 @@ def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent
 def read_xid(reader: Cursor, head: struct.Struct) -> Xid:
     """Read the identifier of an XA transaction from the body of an event.
 
-    Its fields are format id, length of the gtrid, length of the bqual, gtrid and bqual. ``head`` unpacks the first
-    three, whose widths depend on the event type. Raises BinlogCorrupt when the gtrid or the bqual has more than 64
-    bytes (``MAXGTRIDSIZE``).
+    The identifier's fields are format id, length of the gtrid, length of the bqual, gtrid and bqual. ``head`` unpacks
+    the first three, whose widths depend on the event type. Raises BinlogCorrupt when the gtrid or the bqual has more
+    than 64 bytes (``MAXGTRIDSIZE``).
 
     >>> str(read_xid(Cursor(bytes([7, 0, 0, 0, 1, 1]) + b"gb", "GTID"), struct.Struct("<iBB")))
     "X'67',X'62',7"
@@ -532,7 +532,9 @@ have no time.
 """
 
 _FRAME_OF_A_FILE = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
-"""The events that a server writes at the beginning and end of a file. They do not count when a delay is measured."""
+"""The events that a server writes at the beginning and end of a file. These events do not count when a delay is
+measured.
+"""
 
 
 FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})

@@ -1,8 +1,8 @@
 """The indexes of GTID sources, which compiled code stores and compares instead of UUIDs.
 
 A GTID source is a server UUID with its tag (MySQL), or a domain id with a server id (MariaDB). A segment (consecutive
-events scanned at once) stores a transaction's GTID as two integers. They are the index of the GTID source in
-:class:`SourceNumbers`, and the gno or seq_no.
+events scanned at once) stores a transaction's GTID as two integers. The two integers are the index of the GTID source
+in :class:`SourceNumbers`, and the gno or seq_no.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for a body that is too short or has an impossible value, and BinlogUnsupported for a post-header of an
-unknown length. They raise nothing else.
+unknown length. The decoders raise nothing else.
 
 The extended format is that of WL#40, sections 1 and 2: a Query event that also names the statement's tables. Further
 sources: ``libs/mysql/binlog/event/statement_events.{h,cpp}`` (``Query_event``), MariaDB's ``sql/log_event.cc``
@@ -213,7 +213,9 @@ class QueryEvent:
     exec_time: int
     """The time that the statement took on the master, seconds."""
     error_code: int
-    """The error with which the statement ended on the master; 0 for none. A slave must get the same error."""
+    """The error with which the statement ended on the master; 0 for none. A slave must get the same error from the
+    statement.
+    """
     db: str
     """The default database, decoded from utf-8 with surrogateescape; ``""`` for none."""
     status: StatusVariables

@@ -9,12 +9,14 @@ code freezes such constants.
 from __future__ import annotations
 
 FILE = 0
-"""An event that belongs to the binlog file (Previous_gtids, Gtid_list, Rotate, Stop). The master always sends it."""
+"""An event that belongs to the binlog file (Previous_gtids, Gtid_list, Rotate, Stop). The master always sends such an
+event.
+"""
 
 GTID = 1
 """An event that opens a transaction (Gtid, Anonymous_gtid, Gtid_tagged, MariaDB's Gtid).
 
-The master sends it with the transaction.
+The master sends such an event with the transaction.
 """
 
 FRAME = 2
@@ -34,22 +36,23 @@ The master sends such an event with the statement that follows.
 """
 
 TABLE_MAP = 4
-"""A Table_map event. The master sends it exactly when it sends the rows events of the same table."""
+"""A Table_map event. The master sends the Table_map event exactly when it sends the rows events of the same table."""
 
 ROWS = 5
 """A rows event that does not end its statement.
 
-The filter's verdict about the table decides whether the master sends it.
+The filter's verdict about the table decides whether the master sends the event.
 """
 
 ROWS_END = 6
 """A rows event with the flag STMT_END_F, the last of its statement.
 
-The filter's verdict about the table decides whether the master sends it.
+The filter's verdict about the table decides whether the master sends the event.
 """
 
 STATEMENT = 7
-"""A Query or Execute_load_query event. The filter's verdict about its statement decides whether the master sends it.
+"""A Query or Execute_load_query event. The filter's verdict about its statement decides whether the master sends the
+event.
 
 XA COMMIT and XA ROLLBACK have this role, too. The master sends them when it sends any table or statement of the
 prepared transaction.
@@ -62,14 +65,14 @@ The master sends such an event with any rows of that statement.
 """
 
 KEEP = 9
-"""An event about which no filter can decide. The master sends it with the transaction around it.
+"""An event about which no filter can decide. The master sends such an event with the transaction around the event.
 
 Examples are incidents, unknown events, unreadable statements and payloads, and the end of an unknown XA transaction.
 """
 
 XA = 10
 """The end of an XA transaction, or an incident, about which an imposed filter (one that the master's operator sets)
-cannot decide. The master sends it.
+cannot decide. The master sends the event.
 
 The scan of a binlog file gives no event this role.
 """
@@ -100,7 +103,8 @@ role.
 """
 
 GAP = 15
-"""A Gap event of a slave's relay log, which records what the slave's master dropped. It is never sent to another slave.
+"""A Gap event of a slave's relay log, which records what the slave's master dropped. A Gap event is never sent to
+another slave.
 
 A Gap event between two transactions stands for dropped transactions. A master that serves the relay log reports the
 GTIDs of these transactions to its slaves in another form.

@@ -1,8 +1,8 @@
 """The layout of row images: which columns an image has, and the sizes of the columns' values. Also DECIMAL values.
 
-A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
-value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
-tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
+A row image is a null bitmap over the columns that are *present*, and the values of the present columns that are not
+NULL. A value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and
+metadata tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
 ``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``, ``decimal_bin_size`` and ``bin2decimal`` in
@@ -71,8 +71,8 @@ def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
 def metadata_width(kind: int, following: bytes = b"") -> int:
     """Return the size of a column's metadata in a Table_map event, bytes. The column's type ``kind`` decides the size.
 
-    ``following`` is the first byte of the metadata. It matters only for typed arrays, whose metadata begin with another
-    type.
+    ``following`` is the first byte of the metadata. The byte matters only for typed arrays, whose metadata begin with
+    another type.
     """
     if kind == TYPED_ARRAY:
         # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata of that

@@ -352,7 +352,8 @@ def written(
 
 def _encoded(style: Family, events: Sequence[bytes], gno: int, sequence: int, time: int) -> bytes:
     """Return the bytes of a transaction with a GTID number and a commit time (microseconds of Unix time). In MySQL the
-    transaction has the logical timestamp ``sequence``, too. ``events`` are those of :attr:`Transaction.events`.
+    transaction has the logical timestamp ``sequence``, too. ``events`` are the events between GTID event and Xid event,
+    without their timestamps (:attr:`Transaction.events`).
     """
     xid = generated_event(EventType.XID, (gno + 1000).to_bytes(8, "little"))
     if style == "mariadb":
@@ -532,9 +533,9 @@ def generate(
 def file_head(name: str, now: int, last: int, style: Family) -> bytes:
     """Return the beginning of a generated binlog file: the events before the first transaction.
 
-    They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
-    event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of transactions in the
-    earlier files. ``style`` is the server family.
+    These events are the format description event and the GTIDs of earlier files, and in MariaDB also a
+    Binlog_checkpoint event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of
+    transactions in the earlier files. ``style`` is the server family.
     """
     version, lengths = _MYSQL_FORMAT
     if style == "mariadb":

@@ -165,7 +165,7 @@ class BinlogSetWriter:
         self.position = 4 + len(head)
 
     def append(self, events: bytes | bytearray | Bytes) -> None:
-        """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit their new
+        """Write whole events to the open binlog file. The events' end_log_pos and checksums are changed to fit the new
         position in this file.
 
         An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed

@@ -1,15 +1,15 @@
 """The interface of all filters, the answers of a filter, and the filters that stand around or beside other filters.
 
-A filter is a set of rules that decides which events of a binlog a slave is sent. Its answer is a verdict (send, drop or
-undecided), with a reason and the rule that decided. The filters with rules are the classic filter (``--replicate-*``
-rules), the effective filter (DO, IGNORE and REWRITE rules), and the filter of the server that writes the binlog
-(``--binlog-do-db``).
+A filter is a set of rules that decides which events of a binlog a slave is sent. The filter's answer is a verdict
+(send, drop or undecided), with a reason and the rule that decided. The filters with rules are the classic filter
+(``--replicate-*`` rules), the effective filter (DO, IGNORE and REWRITE rules), and the filter of the server that writes
+the binlog (``--binlog-do-db``).
 
 A slave's own filter may send too much when in doubt, because the slave filters again. An imposed filter, which the
 master's operator sets for a slave, is set against the slave's wish, so its decisions must be certain.
-:class:`BoundaryFilter` is stricter than the rules alone in two points. It looks at the tables that a statement writes
-even where the server's rules look only at the default database. And it says what happens to an event that no filter can
-decide about.
+:class:`BoundaryFilter` is stricter than the rules alone in two points. This filter looks at the tables that a statement
+writes even where the server's rules look only at the default database. And the filter says what happens to an event
+that no filter can decide about.
 
 CHANGE MASTER TO sets the filter by the origin of transactions (:class:`OriginFilter`) with ``IGNORE_SERVER_IDS``,
 ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. The I/O thread of a MySQL or MariaDB slave checks every event that it
@@ -266,7 +266,7 @@ class FilterAround(ReplicationFilter):
 class TrustedRows(FilterAround):
     """A filter that passes all row events, and leaves the decision about statements to another filter.
 
-    It is the slave's filter for a channel with ``FILTER_ON = 'MASTER'``. The master has already dropped all unwanted
+    A slave uses this filter for a channel with ``FILTER_ON = 'MASTER'``. The master has already dropped all unwanted
     row events, since row events name their table. But the master also sends statements that it cannot decide, so the
     slave evaluates its rules for each statement.
     """
@@ -394,7 +394,7 @@ _FORBIDS_DATABASE = frozenset(
 )
 """The reasons for dropping the name ``db.`` that mean that the filter drops the rows of every table of this database.
 
-Rules such as do-table drop most tables of a database. They do not forbid the database's routines.
+Rules such as do-table drop most tables of a database. Such rules do not forbid the database's routines.
 """
 
 
@@ -410,8 +410,8 @@ class BoundaryFilter(FilterAround):
     the rules but writes forbidden tables only, the filter drops the statement. A statement that writes forbidden and
     allowed tables is undecided, and so is a statement whose tables are unknown.
 
-    The text of some kinds of statements, such as DROP TABLE, has names of tables but no column values. It reveals no
-    row, so the rules alone decide about such a statement.
+    The text of some kinds of statements, such as DROP TABLE, has names of tables but no column values. Such a text
+    reveals no row, so the rules alone decide about the statement.
     """
 
     def __init__(

@@ -74,7 +74,7 @@ class ConfiguredBy(enum.StrEnum):
 class Setting:
     """A channel's rules of one kind, which are one row of ``performance_schema.replication_applier_filters``.
 
-    ``rules`` are in the order in which the user gave them. They are empty after a statement such as
+    ``rules`` are in the order in which the user gave them. A setting has no rules after a statement such as
     ``CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()``. ``active_since`` is an aware datetime in UTC. ``counter`` is the
     number of times that events matched the rules since then, and always 0 in the global filter.
     """

@@ -1,8 +1,8 @@
 """The clever filter (the name is from WL#40): a filter that still applies its rules when a table has been renamed.
 
-Rules name tables, and RENAME TABLE changes a table's name. The clever filter applies the rules to a renamed table
-under the table's first name. It drops CREATE TABLE … LIKE and CREATE TABLE … SELECT when the rules ignore the source
-table. From then on it ignores the new table, too.
+Rules name tables, and RENAME TABLE changes a table's name. The clever filter applies the rules to a renamed table under
+the table's first name. The filter drops CREATE TABLE … LIKE and CREATE TABLE … SELECT when the rules ignore the source
+table. From then on the filter ignores the new table, too.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Collation:
     units: Callable[[str], str]
     """The function that returns a name or a LIKE pattern with one character for each unit.
 
-    A unit is the byte or character that ``_`` matches. It is a byte in MySQL with lower_case_table_names=0, and a
+    A unit is the byte or character that ``_`` matches. The unit is a byte in MySQL with lower_case_table_names=0, and a
     character otherwise.
     """
     unit: Callable[[str], str]

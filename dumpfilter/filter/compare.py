@@ -60,9 +60,9 @@ _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
 def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Difference:
     """Tell whether the filter ``one`` passes rows or statements that the filter ``other`` drops, and give an example.
 
-    The answer is UNKNOWN if the filters cannot be compared. They cannot if one has classic rules (``--replicate-*``)
-    and the other effective rules (DO, IGNORE, REWRITE), or if they compare names differently. The answer is also
-    UNKNOWN if the tried events show no difference and do not represent all events.
+    The answer is UNKNOWN if one filter has classic rules (``--replicate-*``) and the other effective rules (DO, IGNORE,
+    REWRITE), or if the filters compare names differently. The answer is also UNKNOWN if the tried events show no
+    difference and do not represent all events.
 
     >>> shop = Filter.from_options(["--replicate-do-db=shop"])
     >>> both = Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=hr"])
@@ -97,8 +97,8 @@ def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) 
 def _is_narrower(one: Filter, other: Filter) -> bool:
     """Tell whether the lists of rules alone prove that ``one`` passes nothing that ``other`` drops.
 
-    They prove it when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``. False means that
-    the lists prove nothing.
+    The lists prove this when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``. False
+    means that the lists prove nothing.
     """
     K = RuleKind
     mine, theirs = (
@@ -140,8 +140,8 @@ its rows).
 class _Witnesses:
     """Representative names of databases and tables for the rules of two filters, and the events with these names.
 
-    A comparison cannot try all possible names. It lets both filters decide about these events, and looks for an event
-    that the first filter passes and the second drops.
+    A comparison cannot try all possible names. Instead, both filters decide about these events, and the comparison
+    looks for an event that the first filter passes and the second drops.
     """
 
     def __init__(self, one: Filter, other: Filter) -> None:

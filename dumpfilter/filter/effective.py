@@ -27,7 +27,7 @@ from dumpfilter.filter.rules import (
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _SEPARATOR = "\0"
-"""The character between database and table when a name is matched with a pattern. It stands for the dot.
+"""The character between database and table when a name is matched with a pattern. This character stands for the dot.
 
 Names may hold dots, but no name holds a NUL character. So a ``%`` in the pattern for the database never matches a part
 of the table's name.

@@ -5,11 +5,11 @@
 real servers (tests/oracle/data). docs/filters.md describes the rules in words.
 
 :class:`WriteFilter` has the rules of ``--binlog-do-db`` and ``--binlog-ignore-db``, which keep events out of the
-binlog. It does what the servers' ``binlog_filter`` does with ``Rpl_filter::db_ok`` (``MYSQL_BIN_LOG::write_event``,
-MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The default database decides about a statement, and
-the table's database decides about row events. The named database decides about CREATE, ALTER and DROP DATABASE, because
-a server logs the named database as their default database. The answers of real servers are in
-tests/oracle/data/recordings/{mysql,mariadb}-write-*.
+binlog. This filter does what the servers' ``binlog_filter`` does with ``Rpl_filter::db_ok``
+(``MYSQL_BIN_LOG::write_event``, MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The default
+database decides about a statement, and the table's database decides about row events. The named database decides about
+CREATE, ALTER and DROP DATABASE, because a server logs the named database as their default database. The answers of real
+servers are in tests/oracle/data/recordings/{mysql,mariadb}-write-*.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class TableFlags:
     Parameters:
         rule_filter: the slave's own filter.
         subjects: the register that numbers the binlog set's tables and statements.
-        write_filter: the rules that keep events out of the binlog (``--binlog-*-db``). A table or statement that they
-            drop has the flags 0. None: no such rules.
+        write_filter: the rules that keep events out of the binlog (``--binlog-*-db``). A table or statement that these
+            rules drop has the flags 0. None: no such rules.
         imposed: the filters that the master's operator set for the slave. A table or statement must pass each of them,
             too.
     """

@@ -223,7 +223,7 @@ class FilterSemantics(enum.StrEnum):
     EFFECTIVE = "effective"
     """The rules DO, IGNORE and REWRITE (proposed by WL#2516).
 
-    They are about the database and table that an event changes, never about the default database.
+    These rules are about the database and table that an event changes, never about the default database.
     """
 
     @property

@@ -145,7 +145,7 @@ class Code(Generic[C]):
     """The definition of a view, MERGE table, trigger or routine of the source, with the objects that it uses and the
     statement that created it.
 
-    ``fired_by`` has the kinds of change that fire a trigger. It is empty for other code.
+    ``fired_by`` has the kinds of change that fire a trigger. The field is empty for other code.
     """
 
     ref: Ref
@@ -213,7 +213,7 @@ class Fault(Generic[C]):
 
 
 class World(Generic[C]):
-    """A model of the objects of a source and of its replica, updated statement by statement. It predicts which
+    """A model of the objects of a source and of its replica, updated statement by statement. The model predicts which
     statements fail on a filtered replica, for example because a table is missing there.
 
     ``C`` is the type of a *cause*, a value by which the caller identifies a statement, such as a binlog position.
@@ -233,7 +233,8 @@ class World(Generic[C]):
         self._rules = rules
         self._there = WildSet(there, str.lower if rules.names.lower_case_table_names else str)
         self._emptied: set[str] = set()
-        """The replica's databases that a statement has dropped. They no longer have the objects of ``there``."""
+        """The replica's databases that a statement has dropped. Such a database no longer has the objects of ``there``.
+        """
         self._is_strict = is_strict
         self._is_idempotent = rules.names.family == "mariadb" and not is_strict
         """Whether CREATE TABLE replaces a table, and DROP TABLE ignores a missing one.

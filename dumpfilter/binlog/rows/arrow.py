@@ -174,7 +174,7 @@ def with_names(table: Table, names: Sequence[str]) -> Table:
     stay as they are.
 
     An entry of ``names`` may be followed by the word UNSIGNED. Then the column is UNSIGNED if the binlog does not tell
-    the sign. This holds for tables with names, too.
+    the sign. The word has this effect on tables with names, too.
     """
     columns = list(table.columns)
     for number, (column, text) in enumerate(zip(columns, names, strict=False)):
@@ -432,10 +432,10 @@ class RowImageReader:
         types: two Arrow struct types, for rows before the change and for rows after the change. With types, the caller
             should select rows events of one table only, by the argument ``wanted`` of :meth:`read`. None: each row
             becomes a map from column name to text.
-        names: one list of column names, in the order of the columns. It is used for every table whose columns have no
-            names in the binlog. An entry may end in the word UNSIGNED (:func:`with_names`).
+        names: one list of column names, in the order of the columns. The list is used for every table whose columns
+            have no names in the binlog. An entry may end in the word UNSIGNED (:func:`with_names`).
         check: a function that is called with each new description of a table whose rows are decoded, and with the
-            server family. It may raise a BinlogError, which :meth:`read` passes on.
+            server family. The function may raise a BinlogError, which :meth:`read` passes on.
         invalid_dates: a counter in which the reader counts, by column name, the dates that become null in a struct
             because no calendar has them.
     """

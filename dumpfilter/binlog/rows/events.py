@@ -1,5 +1,5 @@
-"""The search for rows events in a stream. It finds the byte ranges of their rows and the layouts of their row images:
-which columns an image has, and the sizes of the values. The layouts are cached as arrays for compiled code.
+"""The search for rows events in a stream. The search finds the byte ranges of the rows and the layouts of the row
+images: which columns an image has, and the sizes of the values. The layouts are cached as arrays for compiled code.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ class RowsEventsFinder:
         wanted: Bools | None = None,
         position: Int64s | None = None,
     ) -> RowsEvents:
-        """Return the rows events among the given events, without those that have no rows. With ``wanted`` (one bool for
-        each event), only the rows events with a true entry.
+        """Return the rows events among the given events, without events that have no rows. With ``wanted`` (one bool
+        for each event), only the rows events with a true entry.
 
         Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common
         header. ``fd``, the format description event, tells whether events end in a checksum. ``closes`` marks the
@@ -273,9 +273,9 @@ class _Search:
     """A search for the layouts of the row images in the rows events of one portion of the stream. A layout tells which
     columns an image has, and the sizes of the values.
 
-    The events that the search needs are given as columns (arrays with one entry for each event). They are Table_map
-    events, rows events, and events after which no Table_map event is valid. ``maps`` has the Table_map events that were
-    valid before this portion, by table id.
+    The search needs Table_map events, rows events, and events after which no Table_map event is valid. These events are
+    given as columns (arrays with one entry for each event). ``maps`` has the Table_map events that were valid before
+    this portion, by table id.
     """
 
     data: Bytes
@@ -477,8 +477,8 @@ class RowCounter:
     """A counter of the rows in the rows events of a stream, which is passed to :meth:`count` in portions. The first
     event must be at a transaction boundary.
 
-    From one call to the next, the counter remembers the columns of the tables. It also remembers the Table_map events
-    that are still valid, because their statement has not ended.
+    From one call to the next, the counter remembers the columns of the tables. The counter also remembers the Table_map
+    events that are still valid, because their statement has not ended.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,7 @@ class JsonKind(enum.Enum):
     """
 
     STRING = enum.auto()
-    """Strings, dates, times and binary values. Their ``text`` has no quotes."""
+    """Strings, dates, times and binary values. The ``text`` of such a value has no quotes."""
     SCALAR = enum.auto()
     CONTAINER = enum.auto()
 

@@ -176,7 +176,7 @@ def _dimensions(reader: Cursor, count: int) -> list[int]:
 
 
 class _Field(NamedTuple):
-    """A field of a Table_map event's optional metadata. It gives one attribute of each column of certain types."""
+    """A field of a Table_map event's optional metadata. The field gives one attribute of each column of certain types."""
 
     name: str
     types: frozenset[int] | None
@@ -201,7 +201,7 @@ _FIELDS = {
 """The fields of the optional metadata (``Optional_metadata_field_type``) that are needed to read values, by their
 numbers.
 
-Row images do not depend on the others: types of geometries, primary keys, and the visibility of columns.
+The other fields are not needed for row images: types of geometries, primary keys, and the visibility of columns.
 """
 _MARIADB_TEXTS = TEXTS | {T.GEOMETRY}
 _MARIADB_FIELDS = _FIELDS | {

@@ -45,8 +45,8 @@ _SET_SPARE = 3 * 64
 class CellError(Exception):
     """An error about the value of one cell (one column of one row).
 
-    ``cell`` is the cell's index in the arrays of cells, from which the caller finds the event. ``error`` says what is
-    wrong.
+    ``cell`` is the cell's index in the arrays of cells. The caller finds the event by this index. ``error`` says what
+    is wrong.
     """
 
     def __init__(self, cell: int, error: BinlogError) -> None:
@@ -97,12 +97,12 @@ class Style(NamedTuple):
     labels: tuple[bytes, ...] = ()
     """The names of the values of an ENUM or SET, in UTF-8."""
     value: Callable[[bytes], str] = _no_value
-    """The function that makes the text of one value. It is used only if ``form`` is PENDING, because compiled code
-    makes the other texts.
+    """The function that makes the text of one value. The function is used only if ``form`` is PENDING, because compiled
+    code makes the other texts.
     """
     changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
-    """The function that converts the changes of a partial update of JSON values to text. It also gets the JSON
-    document before the update, or None if the row image lacks it.
+    """The function that converts the changes of a partial update of JSON values to text. The function gets the changes,
+    and the JSON document before the update, or None if the row image lacks the document.
     """
     numbers: Numbers = number_texts
     """The function that makes the texts of an array of FLOAT or DOUBLE values (the form REAL)."""

@@ -25,7 +25,9 @@ _BACKSLASH, _UNDERSCORE, _BACKTICK = ord("\\"), ord("_"), ord("`")
 _A, _B, _E, _F, _X = ord("a"), ord("b"), ord("e"), ord("f"), ord("x")
 _NOT_ASCII = 128
 _LOWER = 32
-"""The bit by which a lower-case ASCII letter differs from its upper-case letter. It is set in the lower-case letter."""
+"""The bit by which a lower-case ASCII letter differs from its upper-case letter. The bit is set in the lower-case
+letter.
+"""
 _NULL, _TRUE, _FALSE, _DEFAULT = (
     np.uint64(int.from_bytes(word, "big")) for word in (b"null", b"true", b"false", b"default")
 )

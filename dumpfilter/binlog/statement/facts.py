@@ -338,7 +338,7 @@ K = StatementKind
 
 CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
 CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
-"""The kinds of statement that define no object. They fail if a table or function is missing."""
+"""The kinds of statement that define no object. Such a statement fails if a table or function is missing."""
 _CHANGES = CHANGING_ROWS - {K.LOAD_DATA}
 _QUERYING = _CHANGES | {K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
@@ -438,8 +438,8 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
     """Parse the statement of a decoded Query event completely. Return its kind, the objects that it changes, and all
     other tables and routines in its text.
 
-    ``family`` (MySQL or MariaDB) is that of the server that wrote the event. A statement that failed on its server did
-    only a part of its work. For such a statement, the result has only the kind.
+    ``family`` (MySQL or MariaDB) is the family of the server that wrote the event. A statement that failed on its
+    server did only a part of its work. For such a statement, the result has only the kind.
     """
     sql_mode = query.status.sql_mode or 0
     shape = statement_shape(query.text, family=family, sql_mode=sql_mode)
@@ -490,7 +490,7 @@ def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tu
     """Return the tables that a statement reads but does not update, each once; None when they cannot be determined.
 
     The result is empty for a kind of statement that has no query, such as DROP TABLE or LOAD DATA. For CREATE TABLE …
-    LIKE it has the table after LIKE. ``family`` and ``sql_mode`` are those of the server and the session that ran the
+    LIKE it has the table after LIKE. ``family`` and ``sql_mode`` belong to the server and the session that ran the
     statement.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
@@ -551,7 +551,8 @@ def form_tables_info(
     *,
     current_database: str | None,
 ) -> tuple[TableName, ...] | None:
-    """Return the tables info of a statement: the list of the tables that it names, in the order that WL#40 defines.
+    """Return the tables info of a statement: the list of the tables that the statement names, in the order that WL#40
+    defines.
 
     None means that the tables are unknown, not that there are none. The list has these tables, each once:
 

@@ -2,7 +2,7 @@
 creates or renames.
 
 The parser reads only the head of a statement, word by word, because the tables to which a server applies its table
-rules stand there. It reports a statement that it does not understand as unknown and never guesses.
+rules stand there. The parser reports a statement that it does not understand as unknown and never guesses.
 :mod:`dumpfilter.binlog.statement.facts` finds the tables that a statement reads.
 
 Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
@@ -87,8 +87,8 @@ def make_statement(
         updated_databases: the event's Q_UPDATED_DB_NAMES. With None, the databases in the text are used.
         table_map_for_update: the event's Q_TABLE_MAP_FOR_UPDATE, whose bits tell which tables an UPDATE changes. With
             None or 0, the updated tables of an UPDATE of several tables are unknown.
-        tables_info: the list of tables in a Query event of the extended format (WL#40). It is used only if the text
-            does not tell the updated tables, because the list does not say which tables are only read.
+        tables_info: the list of tables in a Query event of the extended format (WL#40). The list is used only if the
+            text does not tell the updated tables, because the list does not say which tables are only read.
     """
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)

@@ -61,8 +61,8 @@ class StatementReader(TokenReader):
         self._nested -= 1
 
     def note_table(self, name: TableName) -> None:
-        """Receive a table name of a FROM or UPDATE clause from the parser. The name may also be that of a common table
-        expression. This class ignores the call; a subclass can collect the name.
+        """Receive a table name of a FROM or UPDATE clause from the parser. The name may also belong to a common table
+        expression (WITH). This class ignores the call; a subclass can collect the name.
         """
 
     def read_cte(self, name: str, *, is_recursive: bool) -> None:
@@ -77,7 +77,7 @@ class StatementReader(TokenReader):
 
     def is_cte(self, name: str) -> bool:
         """Tell whether a name without a database means a common table expression (WITH) at this point of the statement.
-        If not, it means a table.
+        Otherwise the name means a table.
         """
         visible = itertools.chain(*self.ctes)
         return name in visible if self.family == "mysql" else self.may_be_cte(name)

@@ -50,7 +50,7 @@ class StatementKind(enum.Enum):
     TABLESPACE.
     """
     UNKNOWN = "UNKNOWN"
-    """A statement that the parser does not understand. Its tables are unknown, too."""
+    """A statement that the parser does not understand. The tables of such a statement are unknown, too."""
 
     @property
     def is_database(self) -> bool:
@@ -162,7 +162,7 @@ class Statement:
     updated_databases: tuple[str, ...] | None = None
     """The databases that the statement updates, sorted; None when they are unknown.
 
-    They are the event's Q_UPDATED_DB_NAMES if the server wrote it, else the databases in the text.
+    The databases are the event's Q_UPDATED_DB_NAMES if the server wrote this variable, else the databases in the text.
     """
     updated: TableLists | None = None
     """The lists of updated tables to which a server applies its table rules; None when the tables are unknown.
@@ -241,7 +241,7 @@ class StatementFacts:
     kind: StatementKind
     verb: Verb | None = None
     """The action of a CREATE, ALTER, DROP, RENAME, GRANT or REVOKE statement whose objects are known. None for all
-    other statements, also for those on objects without a :class:`Thing`, such as CREATE SERVER.
+    other statements, also for statements on objects that :class:`Thing` does not list, such as CREATE SERVER.
 
     CREATE INDEX and DROP INDEX count as ALTER of their table. SET PASSWORD FOR and SET DEFAULT ROLE count as ALTER of
     their accounts.
@@ -267,7 +267,7 @@ class StatementFacts:
     objects: Names | None = None
     """The tables, views, routines and other objects that the statement creates, changes or drops.
 
-    The field is None when these objects are unknown, and for CREATE, ALTER and DROP DATABASE. It is empty for
+    The field is None when these objects are unknown, and for CREATE, ALTER and DROP DATABASE. The field is empty for
     statements about accounts and rights. For an UPDATE of several tables it also has tables that the statement only
     reads.
     """

@@ -26,7 +26,7 @@ class TokenKind(enum.Enum):
     NAME = "name"
     """A word directly after a name and a point, as ``t`` in ``db.t``.
 
-    It is a name even if it is spelled like a keyword or a number.
+    Such a word is a name even if it is spelled like a keyword or a number.
     """
     QUOTED = "quoted"
     """A token that is an identifier in backticks."""
@@ -61,7 +61,7 @@ class Token(NamedTuple):
     word: str = ""
     """The token's text in upper case, for comparison with keywords.
 
-    It is empty for any token that is not an ASCII word without quotes.
+    The text is empty for any token that is not an ASCII word without quotes.
     """
 
     @property
@@ -73,7 +73,9 @@ class Token(NamedTuple):
 
 
 _make_token = tuple.__new__
-"""A function that makes a Token from the class and a tuple of all fields. It takes half the time of ``Token(…)``."""
+"""A function that makes a Token from the class and a tuple of all fields. The function takes half the time of
+``Token(…)``.
+"""
 
 
 class Dialect(NamedTuple):
@@ -100,7 +102,7 @@ class Dialect(NamedTuple):
 
 
 CLIENT = Dialect(conditional_version=90704, mariadb_comments=False, undo_escapes=True)
-"""The dialect of the statements that clients send to the console. It is the dialect of MySQL 9.7.4."""
+"""The dialect of the statements that clients send to this project's console, which is the dialect of MySQL 9.7.4."""
 
 BINLOG: dict[Family, Dialect] = {
     "mysql": Dialect(conditional_version=None, mariadb_comments=False, undo_escapes=False),
