@@ -64,8 +64,8 @@ def format_uuid(uuid: bytes) -> str:
 def parse_uuid(text: str) -> bytes:
     """Return the 16 bytes of a UUID's text.
 
-    The server takes three spellings: with dashes, with dashes and braces, or 32 hex digits. Raises GtidError for any
-    other text.
+    The function takes the server's three spellings: with dashes, with dashes and braces, or 32 hex digits. White space
+    around the text is ignored. Raises GtidError for any other text.
     """
     stripped = text.strip()
     if not UUID_TEXT.fullmatch(stripped):
@@ -689,9 +689,8 @@ class MariadbGtidSet(GtidSet):
     def parse(cls, text: str) -> Self:
         """Return the GTID set that a position (``gtid_slave_pos``) or the text of a set names.
 
-        White space around commas is allowed.
-
-        Raises GtidError, also for a domain with two positions, as the server does (error 1943).
+        White space around commas is allowed. Raises GtidError for a malformed text, and for a domain with two
+        positions, as the server does (error 1943).
         """
         made = cls()
         positions: set[int] = set()

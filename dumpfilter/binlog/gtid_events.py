@@ -317,7 +317,7 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     The body begins with u64 seq_no, u32 domain id and u8 flags. The flags tell which of these fields follow:
 
     - u64 commit id.
-    - an XID: u32 format id, u8 length of the gtrid, u8 length of the bqual, gtrid, bqual.
+    - an XID: i32 format id, u8 length of the gtrid, u8 length of the bqual, gtrid, bqual.
 
     An event that has more bytes goes on with u8 extra flags. The extra flags tell which of these fields follow:
     u8 number of engines, u64 seq_no of the START ALTER, u32 thread id.

@@ -43,7 +43,7 @@ class Verdict(enum.Enum):
     IGNORE = "ignore"
     UNDECIDED = "undecided"
     """The master cannot tell, for example because the tables of a statement are unknown. The slave is sent the events
-    and decides.
+    and decides. Only an imposed filter can also stop the dump at such events (:class:`OnUndecided`).
     """
 
     @property
@@ -162,11 +162,12 @@ class ReplicationFilter(abc.ABC):
         return self.rewrite_db(database), table
 
     def named(self, name: TableName, current: str | None) -> tuple[str, str]:
-        """Return the database and the table that a name in a statement means. With rules for a
-        MySQL server, characters outside utf8mb3 become ``?``, as in its parser.
+        """Return the database and the table that a name in a statement means.
 
         ``current`` is the default database, which a name without a database gets. None means that the session has no
-        default database, and the returned database is then empty. Rewrite rules are not applied.
+        default database, and the returned database is then empty. Rewrite rules are not applied. If the filter compares
+        names as MySQL does, characters outside utf8mb3 become ``?``, as in MySQL's parser. For MariaDB the characters
+        stay.
         """
         family = self.names.family
         database = current or "" if name.database is None else as_parsed(name.database, family)
@@ -174,7 +175,7 @@ class ReplicationFilter(abc.ABC):
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
         """Return the kinds of the rules (such as replicate-do-db) that match one Table_map event of a table, or a
-        statement. The caller counts a hit (a use of a rule) for each.
+        statement. The caller counts a hit (a use of a rule) for each kind in the result.
 
         A rule is hit when the filter evaluates the rule and the name matches. MySQL counts hits in the column
         ``replication_applier_filters.COUNTER``. A kind may be in the result more than once.
@@ -378,7 +379,9 @@ class OnUndecided(enum.Enum):
     DROP = "drop"
     """The master drops the event, and counts it."""
     SEND = "send"
-    """The master sends the event, and counts it. The slave decides, because the master tells it the rules."""
+    """The master sends the event, and counts it. The slave decides by the imposed rules, which the master tells the
+    slave.
+    """
 
 
 _NAMES_ONLY = frozenset(

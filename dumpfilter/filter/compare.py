@@ -51,7 +51,9 @@ class Difference:
     example: str = ""
     """An event that the first filter passes and the second one drops, such as ``rows of shop.orders``."""
     rule: Rule | None = None
-    """The rule by which the second filter drops the example. None: no rule keeps the example."""
+    """The rule by which the second filter drops the example. None: the second filter drops the example because none of
+    its rules keeps it.
+    """
 
 
 _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
@@ -190,7 +192,7 @@ class _Witnesses:
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
         """Yield statements on one or two of the ``tables``, and CREATE DATABASE statements, each with a text that
-        describes it. Both filters pass the sessions' default databases.
+        describes it. Only default databases that both filters pass are used.
         """
         both = [
             database
@@ -251,8 +253,8 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _filled(pattern: str, text: str) -> str:
-    """Return a name that matches a LIKE pattern. ``text`` replaces each ``%``, and its first character (``a`` for an
-    empty text) replaces each ``_``.
+    """Return a name that matches a LIKE pattern. ``text`` replaces each ``%``. The first character of ``text`` (``a``
+    for an empty text) replaces each ``_``.
     """
     one = text[:1] or "a"
     return "".join({ANY: one, MANY: text}.get(token, token) for token in wild_tokens(pattern))
@@ -260,7 +262,7 @@ def _filled(pattern: str, text: str) -> str:
 
 def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]:
     """Yield other spellings of a table's name ``pair`` (database and table), with characters that are equal in
-    MariaDB's collation. MariaDB compares them as equal in table rules, but not in database rules.
+    MariaDB's collation. MariaDB treats these spellings as equal in table rules, but not in database rules.
     """
     for number in range(_MOST_ALIKE):
         database, table = (

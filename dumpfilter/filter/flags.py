@@ -24,11 +24,15 @@ FILTER_BINLOG_WRITE_F = 1 << 1
 statement into the binlog.
 """
 FILTER_SLAVE_EXECUTE_F = 1 << 2
-"""The flag that is set when the slave's applier executes the events of this table or statement."""
+"""The flag that is set when the slave's applier executes the events of this table or statement, or may execute them
+because the verdict is UNDECIDED.
+"""
 FILTER_UNDECIDED_F = 1 << 3
-"""The flag that is set when the master cannot tell whether the slave's filter would drop the events.
+"""The flag that is set when the master cannot tell whether the slave's filter, or an imposed filter, would drop the
+events.
 
-Usually the master sends such events, and the slave decides.
+Usually the master sends such events, and the slave decides. For an imposed filter, :class:`OnUndecided` says what the
+master does.
 """
 FILTER_HIT_F = 1 << 4
 """The flag that is set when the master must count rule hits (matches) of this table or statement, because the slave
@@ -129,12 +133,12 @@ class TableFlags:
         return self._subjects[number]
 
     def stopping(self, subject: Subject | None = None) -> str:
-        """Return the name of the filter that stops the dump (the master's stream to the slave) at the events of
-        ``subject``. The caller must know that such a filter exists.
+        """Return the name of the imposed filter (set by the master's operator) that stops the dump at the events of
+        ``subject``, a table or statement.
 
-        The master's operator set this filter for the slave, with the setting STOP, and the filter cannot decide about
-        the table or statement ``subject``. With None, the event is one that no filter can decide about, such as an
-        event of an unknown type.
+        Such a filter has the setting STOP, and cannot decide about ``subject``. With ``subject`` None, the event is one
+        that no filter can decide about, such as an event of an unknown type. The caller must know that such a filter
+        exists.
         """
         return next(
             one.name
@@ -255,7 +259,7 @@ class TableFlags:
 
 def _strictest(filters: Iterable[BoundaryFilter]) -> OnUndecided:
     """Return the treatment of an event about which none of the ``filters`` can decide. DROP takes precedence over STOP,
-    and STOP over SEND. Without filters it is SEND.
+    and STOP over SEND. Without filters the result is SEND.
     """
     wanted = {one.on_undecided for one in filters}
     return next((fate for fate in (OnUndecided.DROP, OnUndecided.STOP) if fate in wanted), OnUndecided.SEND)

@@ -118,7 +118,7 @@ class Resolved:
     also_makes: tuple[Ref, ...]
     """Further tables that an ALTER TABLE creates."""
     absorbed: tuple[Ref, ...]
-    """The tables that an ALTER TABLE makes partitions of its table."""
+    """The tables that an ALTER TABLE turns into partitions of the altered table."""
     parents: frozenset[Ref]
     """The tables to which the statement's foreign keys refer. A name without a database means a table in the database
     of the table that has the foreign key.
@@ -389,7 +389,7 @@ class World(Generic[C]):
 
         ``body`` has the objects that the statement names, and ``session`` is the statement's connection id (-1: not
         known). With ``on_replica`` the views, triggers and functions that the replica lacks, or has with another
-        definition, are not followed.
+        definition, are not followed. Otherwise all views, triggers and functions of the source are followed.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
@@ -721,12 +721,13 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record that the replica has the new object ``ref`` under one name only, if rewrite rules give the object
-        several.
+        """Record under which names the replica lacks the new object ``ref``, if rewrite rules give the object several
+        names.
 
-        Rewrite rules apply to row events and to names without a database, and not to other names. So the object's name
-        on the source and its rewritten name can differ from its name on the replica. An object of such another name is
-        recorded as missing there, because of the statement ``cause``.
+        Rewrite rules change the names in row events and names without a database, but no name with a database. So up to
+        three names can differ: the object's name on the source, this name after rewrite rules, and the name on the
+        replica. The replica has the object only under the last name. An object of one of the other names is recorded as
+        missing, because of the statement ``cause``.
 
         Names that the model already knows keep their state. Names that match the patterns ``there`` count as existing.
         """

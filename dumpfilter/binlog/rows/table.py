@@ -176,7 +176,9 @@ def _dimensions(reader: Cursor, count: int) -> list[int]:
 
 
 class _Field(NamedTuple):
-    """A field of a Table_map event's optional metadata. The field gives one attribute of each column of certain types."""
+    """A field of a Table_map event's optional metadata. Each field gives one attribute of the columns of certain types,
+    such as their names.
+    """
 
     name: str
     types: frozenset[int] | None
