@@ -87,17 +87,16 @@ _BYTES = _T[0].tolist()
 _RESIDUES = np.array(
     [*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32
 )
-"""The residue after 0 to _BLOCK zero bytes."""
+"""The CRC32 register (intermediate state) that follows from SOUND after 0 to _BLOCK zero bytes, uint32."""
 _DIGITS = 4
-"""The number of hexadecimal digits of a number of zero bytes, for which :func:`shifted` has tables."""
+"""The number of hexadecimal digits that the argument ``zeros`` of :func:`shifted` may have."""
 
 
 def _shift_tables() -> np.ndarray:
-    """Return the register (intermediate state) that follows after zero bytes from a register with only one nonzero
-    byte.
+    """Return the tables by which :func:`shifted` moves a CRC32 register (intermediate state) over zero bytes.
 
-    The indexes are the place and the value of a hexadecimal digit of the number of zero bytes, and the number and the
-    value of the nonzero byte.
+    An entry is the register that follows from a register with only one nonzero byte. The indexes are the position and
+    the value of a hexadecimal digit of the number of zero bytes, and the position and the value of the nonzero byte.
     """
     tables = np.zeros((_DIGITS, 17, 4, 256), np.uint32)
     tables[:, 0] = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]

@@ -21,7 +21,7 @@ def whole_events(data: Bytes, at: int, smallest: int, end: int):
 
     The first event begins at offset ``at`` of ``data``. ``smallest`` is the least size of an event, bytes. ``end`` is
     the offset after the last of all events, also of events that are not in the buffer yet. The result is the constant
-    IMPOSSIBLE when an event is shorter than ``smallest`` or extends beyond ``end``.
+    IMPOSSIBLE when an event is shorter than ``smallest``, longer than MAX_EVENT, or extends beyond ``end``.
     """
     while data.size - at >= HEADER_LENGTH:
         place = at + _SIZE_AT

@@ -320,7 +320,7 @@ class Transactions:
 
 
 def transaction(changes: Sequence[bytes], schema: str, style: Family) -> Transaction:
-    """Return a transaction of a generated binlog set.
+    """Return a transaction of a generated binlog set. The counter ``schemas`` of the result is empty.
 
     ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``style`` is the
     server family.
@@ -388,7 +388,7 @@ _DAILY_SWING = 0.7
 _QUIET_AT = _DAY / 6
 """The time of day at which traffic is lowest, seconds after midnight UTC."""
 _STEP = 60.0
-"""The interval at which the traffic of a span is computed, seconds. In between it is interpolated."""
+"""The interval at which the traffic of a span is computed, seconds. Between these times the traffic is interpolated."""
 _ENDS_EARLY = 1.02
 """The factor by which commits advance faster than the span requires on average.
 

@@ -181,8 +181,8 @@ class BinlogSetWriter:
         self.position += moved.size
 
     def rotate(self, timestamp: int = 0) -> None:
-        """Close the open binlog file with a Rotate event that names the next file. ``timestamp`` is the event's Unix
-        time.
+        """Close the open binlog file with a Rotate event that names the next file, and give the file its final name.
+        ``timestamp`` is the event's Unix time.
         """
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"

@@ -57,7 +57,7 @@ class Form(enum.IntEnum):
     ``label_at``, and the number of names.
     """
     SET = 17
-    """A SET whose members the binlog names. The parameter is as for ENUM."""
+    """A SET whose members the binlog names. The parameter is ``first << 16 | count`` as for ENUM."""
     UTF8 = 18
     MAPPED = 19
     """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
@@ -74,7 +74,7 @@ class Form(enum.IntEnum):
     BASE64 = 23
     """Lines of 76 characters in base64."""
     CHECKSUM = 24
-    """A CRC32, as hexadecimal digits."""
+    """A CRC32, whose stored bytes are little-endian, as hexadecimal digits."""
 
 
 class ByteMap(enum.IntEnum):

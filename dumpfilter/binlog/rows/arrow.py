@@ -402,7 +402,8 @@ class Images(NamedTuple):
 
 
 _ENDS: Bools = np.isin(np.arange(256), [*GTIDS, EventType.XID])
-"""For each event type, whether no earlier Table_map event is valid after such an event: GTID events and Xid."""
+"""For each event type, whether such an event (GTID events and Xid) ends the validity of all earlier Table_map events.
+"""
 
 
 class ChangedRows(NamedTuple):

@@ -172,8 +172,8 @@ class RowsEvents(NamedTuple):
     end: Int64s
     """The byte offset in :attr:`data` at which the event's rows end."""
     map: Int64s
-    """The position of the event's Table_map event in the binlog file, bytes. If the caller gave no positions, it is an
-    index in the arguments.
+    """The position of the event's Table_map event in the binlog file, bytes. If the caller gave no positions, the entry
+    is the index of the Table_map event in the arguments.
     """
     data: Bytes
     """The bytes that the caller gave, followed by the uncompressed rows of events that MariaDB compressed."""
@@ -307,7 +307,7 @@ class _Search:
         self._before = np.cumsum(ends) - ends
         """For each event, the number of earlier events after which no Table_map event is valid any more."""
         self._map_of = np.where(is_rows, self._latest_maps(is_map), -1)
-        """For each rows event, the index of its Table_map event. -1 if it is not among the events."""
+        """For each rows event, the index of its Table_map event; -1 if the Table_map event is not among the events."""
         self._map_position = self.position[self._map_of]
         self._same_as = np.arange(first.size)
         """For each event, the index of the first event with equal content, which may be the event itself.

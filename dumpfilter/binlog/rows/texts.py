@@ -113,7 +113,7 @@ class Style(NamedTuple):
         """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
         bytes has at most ``a + b * n`` bytes, without the texts around it.
 
-        The limit does not hold for the forms PENDING and REAL, whose texts Python code makes.
+        Texts that Python code makes (the forms PENDING and REAL) are not included.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
@@ -355,8 +355,9 @@ def _vector(data: bytes) -> str:
 def uncompressed_value(data: bytes) -> bytes:
     """Return the value of a compressed column of MariaDB (``COLUMN_FORMAT COMPRESSED``), given its stored bytes.
 
-    The first byte is 0 before a plain value. Else it tells the number of bytes of the length, and the length and the
-    compressed value follow. Raises BinlogCorrupt for malformed bytes.
+    The first byte is 0 before a plain value. Any other first byte tells how many bytes (1 to 4) the uncompressed length
+    takes. This length and the compressed value follow. Empty bytes are an empty value. Raises BinlogCorrupt for
+    malformed bytes.
     """
     if not data:
         return b""

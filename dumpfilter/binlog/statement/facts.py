@@ -351,7 +351,7 @@ _BRACKETS = re.compile(
         | \[((?:[^\]]|\]\])+)\]""",
     re.VERBOSE | re.DOTALL,
 )
-"""A quoted text or a comment, or a name in brackets, which is the group."""
+"""A pattern for a quoted text, a comment, or a name in brackets. Its group captures only a name in brackets."""
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26
 """The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
@@ -414,7 +414,8 @@ def _in_backticks(found: re.Match[str]) -> str:
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
-    """Parse a statement up to the names of its objects. Return its kind, updated tables, created and renamed objects.
+    """Parse a statement up to the names of its objects. Return its kind, updated tables, created and renamed objects. A
+    text that the parser does not understand has the kind UNKNOWN.
 
     The function parses the statement's shape (the text without literals) and caches the result, so that statements that
     differ only in literals are parsed once.
@@ -595,8 +596,8 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name with a database. A name without a database gets the default database ``current_database``.
-    This reverses :func:`relative`.
+    """Return a table's name with a database. A name without a database gets the default database ``current_database``,
+    or stays without a database if that is None. This reverses :func:`relative`.
     """
     return TableName(current_database, name.table) if name.database is None else name
 

@@ -44,7 +44,7 @@ _NOTHING: TableLists = ()
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
     """Parse a statement up to the names of its objects. Return its kind, updated tables, created and renamed objects.
-    The body of a view or routine is not parsed.
+    The body of a view or routine is not parsed. A text that the parser does not understand has the kind UNKNOWN.
 
     The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know whether
     ANSI_QUOTES was on.

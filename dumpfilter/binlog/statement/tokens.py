@@ -93,9 +93,11 @@ class Dialect(NamedTuple):
     outside quotes, since version comments can be nested.
     """
     mariadb_comments: bool
-    """Whether MariaDB's version comments ``/*M!NNNNN … */`` are read as code."""
+    """Whether MariaDB's version comments ``/*M!NNNNN … */`` are read as code. If False, they are skipped like other
+    comments.
+    """
     undo_escapes: bool
-    r"""Whether backslash escapes such as ``\n`` in a string are replaced in the token's value.
+    r"""Whether backslash escapes such as ``\n`` in a string are replaced in the token's value. If False, they stay.
 
     A name in double quotes has no such escapes.
     """
@@ -176,7 +178,9 @@ class Lexer:
         """
 
     def next(self) -> Token:
-        """Return the next token of the text. At the end of the text, every call returns a token of the kind END."""
+        """Return the next token of the text. At the end of the text, every call returns a token of the kind END, or BAD
+        if a version comment is still open.
+        """
         text = self.text
         while True:
             at = self._at
