@@ -94,8 +94,8 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
                 f"{directory}: has files that no topology made: name an empty directory or a new one"
             )
     with _locked(directory):
-        content = {"pid": os.getpid(), "started": started, "is_command": is_command}
-        replace(directory / STATE, json.dumps(content).encode(), synced=False)
+        owner = Owner(os.getpid(), is_command, started)
+        replace(directory / STATE, json.dumps(owner._asdict()).encode(), synced=False)
         try:
             yield directory
         finally:
@@ -111,26 +111,34 @@ class Owner(NamedTuple):
     pid: int
     is_command: bool
     """Whether the process is ``dumpfilter topology up``."""
+    started: int | None
+    """The result of :func:`start_time` for the process."""
+
+
+def _noted_owner(directory: Path) -> Owner | None:
+    """Return the process that a directory's state file names, even if it has ended. None if the directory has no such
+    file, or another program's file of this name.
+    """
+    try:
+        return Owner(**json.loads((directory / STATE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def owner_of(directory: Path) -> Owner | None:
     """Return the process that runs the topology of a directory. None if no topology runs there."""
-    try:
-        content = json.loads((directory / STATE).read_text())
-        owner = Owner(content["pid"], content["is_command"])
-        return owner if start_time(owner.pid) == content["started"] else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    owner = _noted_owner(directory)
+    return owner if owner is not None and start_time(owner.pid) == owner.started else None
 
 
 def clean(directory: Path) -> bool:
     """Remove everything in a directory but the lock file, if a topology has left its state file there. Even files that
     the topology did not make are removed.
 
-    Return True if the files were removed. Return False, and remove nothing, for a directory without a state file.
-    Raises TopologyBusy if the topology still runs.
+    Return True if the files were removed. Return False, and remove nothing, for a directory without a state file of a
+    topology. Raises TopologyBusy if the topology still runs.
     """
-    if not (directory / STATE).exists():
+    if _noted_owner(directory) is None:
         return False
     with _locked(directory):
         remove_files(directory)

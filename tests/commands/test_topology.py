@@ -166,12 +166,19 @@ def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()
 
 
+def test_down_removes_no_foreign_directory(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"serial": 3}')
+    done = run("topology", "down", "--directory", tmp_path)
+    assert (done.returncode, [path.name for path in tmp_path.iterdir()]) == (3, ["state.json"])
+    assert f"{tmp_path}: no topology is up in this directory" in done.stderr
+
+
 def test_a_topology_that_ends_while_it_is_ended_is_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    monkeypatch.setattr("dumpfilter.testbed.directory.owner_of", lambda _: Owner(ended.pid, True))
+    monkeypatch.setattr("dumpfilter.testbed.directory.owner_of", lambda _: Owner(ended.pid, True, 0))
     with pytest.raises(NotUp):
         Control(tmp_path).down()
 

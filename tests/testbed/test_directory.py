@@ -32,6 +32,19 @@ def test_foreign_files_are_never_removed(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").exists()
 
 
+@pytest.mark.parametrize("content", ["", "[1, 2]", "7", '{"version": 4}', '{"pid": 1, "resources": []}'])
+def test_a_state_file_of_another_program_marks_no_topology(tmp_path: Path, content: str) -> None:
+    for name, text in {"state.json": content, "thesis.tex": "precious"}.items():
+        (tmp_path / name).write_text(text)
+    with (
+        pytest.raises(TestbedError, match="has files that no topology made: name an empty directory"),
+        taken(tmp_path, is_command=True),
+    ):
+        pass
+    assert not clean(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state.json", "thesis.tex"]
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     with taken(tmp_path, keep=True):
         pass
