@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import inspect
 import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the package has no types
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
@@ -232,13 +230,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                         yield await call(request, context)
                         return
                 with self.places.take(bounds.kind, context.peer()):
-                    answering = call(request, context)
-                    if inspect.isawaitable(answering):
-                        # The health service writes its answers itself.
-                        await answering
-                        return
                     # The dump of a client that vanished in the middle of a message must end at once.
-                    async with aclosing(answering) as responses, self._awaited(request):
+                    async with aclosing(call(request, context)) as responses, self._awaited(request):
                         async for response in responses:
                             yield response
 
@@ -359,20 +352,25 @@ SOURCE = "source"
 """The name of the health service that is SERVING while the server that the master follows sends its binlog."""
 
 
-class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no types
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
     """The health of the master's services, by service name.
 
     The service ``process`` is SERVING from the master's start until the master shuts down. The services in ``services``
     are SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
     once :meth:`tell` has set ``receiving``.
+
+    The servicer of the package grpc_health holds a lock while it writes to a client. A client that does not read would
+    then block :meth:`tell`.
     """
 
     def __init__(self, services: frozenset[str]) -> None:
-        super().__init__()
         self._services = services
         self._facts: dict[str, bool] = {}
+        self._status: dict[str, health_pb2.HealthCheckResponse.ServingStatus] = {}
+        self._changed = asyncio.Event()
+        """The event that the next :meth:`tell` sets and replaces."""
 
-    async def tell(self, **facts: bool) -> None:
+    def tell(self, **facts: bool) -> None:
         """Set conditions of the master, and report the new health to all clients that watch it.
 
         The keywords are ``serving``, ``readable`` (the binlog can be read), ``drained`` (the operator has drained all
@@ -386,7 +384,30 @@ class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no ty
         status = health_pb2.HealthCheckResponse
         for service, is_good in serves.items():
             is_serving = now.get("serving", False) and is_good
-            await self.set(service, status.SERVING if is_serving else status.NOT_SERVING)
+            self._status[service] = status.SERVING if is_serving else status.NOT_SERVING
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def Check(
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> health_pb2.HealthCheckResponse:
+        """Return the health of one service. Ends the call with NOT_FOUND for an unknown one."""
+        if request.service not in self._status:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
+        return health_pb2.HealthCheckResponse(status=self._status[request.service])
+
+    async def Watch(
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
+        """Yield the health of one service, now and after each change. An unknown service is SERVICE_UNKNOWN."""
+        sent = None
+        while True:
+            changed = self._changed
+            status = self._status.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != sent:
+                yield health_pb2.HealthCheckResponse(status=status)
+                sent = status
+            await changed.wait()
 
 
 @dataclass(frozen=True)
@@ -511,12 +532,12 @@ class GrpcPort:
         """Begin to accept connections, and report the health. ``drained`` says that the operator has drained all
         slaves, so that the service is not healthy.
         """
+        self.health.tell(serving=True, readable=True, drained=drained)
         await self._server.start()
-        await self.health.tell(serving=True, readable=True, drained=drained)
 
     async def stop(self, grace: float) -> None:
         """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
-        await self.health.tell(serving=False)
+        self.health.tell(serving=False)
         await self._server.stop(grace)
         # gRPC ends the server with a last task of the loop when the server is freed.
         del self._server
@@ -639,7 +660,7 @@ class MasterServer:
         readable = True
         while True:
             if self.source is not None:
-                await self._port.health.tell(receiving=self.source.is_connected)
+                self._port.health.tell(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             before, readable = readable, True
             try:
@@ -651,16 +672,14 @@ class MasterServer:
                 if before:
                     log.error("the binlog cannot be read", error=printable(str(error)))
             if before != readable:
-                await self._port.health.tell(readable=readable)
+                self._port.health.tell(readable=readable)
 
     def _tell_drained(self) -> None:
         """Report to the health service whether the operator has drained all slaves (sent them away)."""
         drained = self.service.drains.is_all
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
-            self.loop.loop.call_soon_threadsafe(
-                lambda: self.loop.loop.create_task(self._port.health.tell(drained=drained))
-            )
+            self.loop.loop.call_soon_threadsafe(lambda: self._port.health.tell(drained=drained))
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each at its next transaction boundary, and wait until their dumps have ended.
@@ -712,7 +731,7 @@ class MasterServer:
         self.service.store.close()
 
     async def _stop(self, grace: float) -> None:
-        await self._port.health.tell(serving=False)
+        self._port.health.tell(serving=False)
         self.service.end_dumps()
         if self._turns is not None:
             self._turns.close()
