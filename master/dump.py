@@ -274,10 +274,14 @@ class Dump:
         return self._encoding.announcement(place, None)
 
     async def _next_step(self) -> Step | CommitStep | None:
-        """Return the next chunks of the dump as a step. Return None when a heartbeat is due, the filter has changed, or
-        the dump is over.
+        """Take up a changed filter, and return the next chunks of the dump as a step. Wait for the binlog to grow if it
+        has no further events.
 
-        Raises Drained between two transactions when the operator has drained the slave, and BinlogError where the
+        Return None if the wait ended without events. The wait ends when a heartbeat or an empty message is due, and
+        when the filter changes. With the option ``once``, after a drain, and at the end of a binlog that never grows
+        again, the method does not wait for growth.
+
+        Raises Drained between two transactions when the operator has drained the slave. Raises BinlogError where the
         binlog is damaged.
         """
         place = self._place

@@ -76,8 +76,10 @@ class ReplicaAhead(PositionError):
     """The error for a replica or slave with GTIDs that its source lacks, or with a position after the end of the
     source's binlog.
 
-    ``told`` is the error text, as a MySQL or MariaDB server sends it. ``is_diverged`` says that the source has logged
-    the same or a higher sequence number in the GTID's MariaDB domain.
+    ``told`` is the error text that a replica gets. For GTIDs, ``told`` is the text of a MySQL or MariaDB server.
+    ``gtids`` are the GTIDs that the source lacks. The exception's own text names them, but ``told`` does not.
+    ``is_diverged`` says that :func:`ahead_of` found the same or a higher sequence number in the GTID's MariaDB domain.
+    ``is_diverged`` is False for a GTID that is missing between two logged sequence numbers.
     """
 
     def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:

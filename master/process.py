@@ -148,7 +148,10 @@ class StateDirectory:
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
         """Begin to save the state of the master. A thread saves the slaves' counts every ``seconds`` if they have
-        changed. Each change of the drains (the operator's orders to send slaves away) is saved at once.
+        changed, and a last time at :meth:`close`.
+
+        After each change, the drains (the operator's orders to send slaves away) are saved at once. A drain that
+        belongs to the master's shutdown is not saved. A save that fails is logged, and raises nothing.
         """
 
         def run() -> None:

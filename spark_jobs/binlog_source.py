@@ -295,10 +295,12 @@ class GrowingSet:
             position = FIRST
 
     def _with_xa(self, ranges: list[Range]) -> list[Range]:
-        """Return the ranges (parts of files) of a micro-batch, completed by the tables of the XA transactions that end
-        in them. Filters need these tables to decide about XA COMMIT and XA ROLLBACK.
+        """Return the ranges (parts of files) of a micro-batch, with :attr:`Range.prepared` filled. This field has the
+        tables and statements of the XA transactions that end in the range. Filters need them to decide about XA COMMIT
+        and XA ROLLBACK.
 
-        If the XA PREPARE is not in the ranges, earlier files are read, newest first, for the transaction's tables.
+        If the XA PREPARE is not in the ranges, the part of the first file before them is read, and then earlier files,
+        newest first. An XA transaction that is found nowhere has no entry.
         """
         looks = [look_for_xa(one) for one in ranges]
         _, wanted = follow_xa(ranges, looks)

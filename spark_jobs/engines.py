@@ -138,11 +138,12 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """The display of the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10
+    """The display of the progress of a command's jobs: a bar if ``console`` is a terminal, otherwise a line every 10
     seconds. Nothing is displayed if ``console`` is None.
 
-    No line is written if the log level hides warnings. The 10 seconds are counted across all jobs of a command, because
-    each of many jobs may be shorter. ``now`` returns the time in seconds, and is replaced only by tests.
+    With a JSON log, the lines are log entries of level INFO. Otherwise they are written to ``console``, unless the log
+    level hides warnings. The 10 seconds are counted across all jobs of a command, because each of many jobs may be
+    shorter. ``now`` returns the time in seconds, and is replaced only by tests.
     """
 
     def __init__(self, console: Console | None, now: Callable[[], float] = time.monotonic) -> None:

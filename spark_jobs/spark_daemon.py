@@ -59,10 +59,12 @@ def freeze() -> None:
 
 
 def freezing(serve: Callable[..., int]) -> Callable[..., int]:
-    """Wrap ``serve``, PySpark's function that serves one task in a worker process. After a task that imported modules,
-    the wrapper excludes their objects from later garbage collections.
+    """Return a wrapper of ``serve``, PySpark's function that serves one task in a worker process. After a task that
+    imported modules, the wrapper excludes all live objects from later garbage collections (:func:`freeze`).
 
-    Tasks import pyarrow and pandas, which the daemon must not import. Later tasks import nothing.
+    PySpark collects garbage after every task, which would visit all objects of the modules. The first task usually
+    imports pyarrow and pandas, because the daemon must not import them before it forks. Most later tasks import
+    nothing.
     """
     known = len(sys.modules)
 

@@ -89,7 +89,8 @@ _LOOPBACK = Endpoint()
 class ConsoleEndpoint(Endpoint):
     """The settings of a console, the port on which MySQL clients query and control a master or slave.
 
-    The settings are address, user, password and TLS files.
+    In addition to the settings of every :class:`Endpoint`, such as address and TLS, a console has a user and a
+    password.
     """
 
     user: str | None = None

@@ -72,11 +72,12 @@ class ConfiguredBy(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """A channel's rules of one kind, which are one row of ``performance_schema.replication_applier_filters``.
+    """The rules of one kind in the filter of a channel, or in the global filter. A setting is one row of
+    ``performance_schema.replication_applier_filters`` or ``replication_applier_global_filters``.
 
-    ``rules`` are in the order in which the user gave them. A setting has no rules after a statement such as
-    ``CHANGE REPLICATION FILTER REPLICATE_DO_DB = ()``. ``active_since`` is an aware datetime in UTC. ``counter`` is the
-    number of times that events matched the rules since then, and always 0 in the global filter.
+    ``rules`` are in the order in which the user gave them. A setting has no rules after a statement such as ``CHANGE
+    REPLICATION FILTER REPLICATE_DO_DB = ()``. ``active_since`` is an aware datetime in UTC. ``counter`` is the number
+    of events that have matched the rules since ``active_since``. In the global filter ``counter`` is always 0.
     """
 
     kind: BaseRuleKind

@@ -139,7 +139,8 @@ class Filter(_DatabaseFilter):
         """Tell whether the table rules pass a statement that updates the given tables (``Rpl_filter::tables_ok``).
 
         Each table is a pair of database and name. The first table that matches any rule decides. When no table matches,
-        the statement passes unless there are do-table or wild-do-table rules.
+        the statement passes unless there are do-table or wild-do-table rules. Without any table the result is False, as
+        on a server.
         """
         return self._tables(tables).verdict.passes
 

@@ -161,11 +161,12 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return this register's number for ``subject``, a table or statement that comes from another binlog set's
-        register. A new one gets the next number.
+        """Return a number of this register for ``subject``, a table or statement. Register ``subject`` under the next
+        number if no Python code has registered it before.
 
-        If the compiled scan later meets the same table, the scan gives the table another number, so that the table has
-        two.
+        The method does not search the tables that the compiled scan has registered. A table that a scan meets, earlier
+        or later, therefore gets a second number. A filter has the same verdict for both numbers. A caller that looks
+        for all events of a table must look for both numbers.
         """
         if not isinstance(subject, TableSubject):
             return self.statement(subject)

@@ -759,8 +759,9 @@ class Follower:
                 self._stopped.wait(wait)
 
     def _warn_of_impostors(self) -> None:
-        """Log a warning, once, of the data that a fake server at the source's address could obtain, such as the
-        password. Log nothing if the source's certificate is verified.
+        """Log a warning, once per follower, that names the secret a fake server at the source's address could learn,
+        such as the password. Log nothing if the source's certificate is verified, or if the follower uses a Unix
+        socket.
         """
         if self.url.socket or self._has_warned:
             return

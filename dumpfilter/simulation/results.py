@@ -258,7 +258,9 @@ class NodeDescription(Model):
 
 
 class Results(Model):
-    """All results of a simulation, which computes lag and traffic, or of an experiment, which measures them."""
+    """All results of a simulation, which computes lag and traffic, or of an experiment. An experiment measures lag and
+    traffic, and its results also have a simulation of each run if possible.
+    """
 
     format: int = FORMAT
     name: str

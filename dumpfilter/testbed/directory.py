@@ -216,11 +216,11 @@ class ControlFailed(TestbedError):
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """The server of a topology's control socket, through which other commands call methods such as ``status``. Each
-    request has its own thread. The constructor creates the socket, and starts to serve.
+    """The server of a topology's control socket. Other commands call methods, such as ``status``, or read properties of
+    the topology, its nodes and its links through the socket.
 
-    ``bed`` is the running topology, a :class:`~dumpfilter.testbed.bed.Testbed`. It has the type Any, because its module
-    imports this one.
+    Each request has its own thread. The constructor creates the socket and starts to serve. ``bed`` is the running
+    topology, a :class:`~dumpfilter.testbed.bed.Testbed`.
     """
 
     daemon_threads = True

@@ -99,11 +99,12 @@ def distinct(filters: Filters) -> Filters:
 
 
 def slave_differences(node: Slave, feed: Feed) -> list[str]:
-    """Compare what a slave of dumpfilter has applied from one source (``feed``) with its reference. Return the
-    differences as sentences. A slave that has applied nothing has none.
+    """Compare the tables, databases and GTID set that a slave of dumpfilter has applied from one source (``feed``) with
+    the reference. Return the differences as sentences. The list is empty for a slave that has applied nothing.
 
-    The reference is the computed state of a slave that read the whole binlog up to the same position, and filtered for
-    itself.
+    The reference is the computed state of a slave that read the whole binlog up to the same position. Such a slave
+    applies every filter between the server that wrote the binlog and ``node`` by itself. A position in a file that the
+    server does not have is also a difference.
     """
     found = node.applied(feed)
     if not found.source_file:
@@ -199,10 +200,12 @@ class _Reference(NamedTuple):
 
 
 class References:
-    """The references of a topology's real replicas (MySQL or MariaDB servers). A reference is a server that reads the
-    unfiltered source, filters for itself, and is compared with its replica.
+    """The references of a topology's real replicas (MySQL or MariaDB servers). A reference is a hidden server that
+    filters for itself, and is compared with its replica.
 
-    The first check of a replica starts its reference, which runs until :meth:`close`.
+    Each channel of a reference starts at the unfiltered source. If the replica's channel has several filters on the
+    way, a chain of hidden servers applies them. The reference applies the last filter. The first check of a replica
+    starts these servers, which run until :meth:`close`.
     """
 
     def __init__(self, ground: Ground) -> None:

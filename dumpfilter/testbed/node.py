@@ -674,11 +674,12 @@ class TestbedNode(abc.ABC):
         raise NotImplementedError
 
     def counted_for(self, server_id: int) -> dict[str, Any]:
-        """Return how many bytes this node, if it is a process of dumpfilter, has sent to a MySQL or MariaDB replica and
-        dropped for it.
+        """Return how many bytes this node, if it is a master, has sent to a MySQL or MariaDB replica and dropped for
+        the replica.
 
-        ``server_id`` is that of the replica. The keys are fields of :class:`~dumpfilter.testbed.values.ChannelState`.
-        The result is empty for a node that does not count them, such as a server.
+        ``server_id`` is the replica's server id. The keys are the fields ``bytes_received`` and ``bytes_dropped`` of
+        :class:`~dumpfilter.testbed.values.ChannelState`. The result is empty for a node that does not count bytes, and
+        for a master whose console does not answer.
         """
         return {}
 

@@ -572,7 +572,8 @@ class ReplicaServer(ClientPort):
     def running(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
         """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
 
-        ``log_fields`` are additional fields of the log line. Raises OptionError if the port cannot be opened.
+        ``log_fields`` are additional fields of the log line ``replicas.listening``. Raises OptionError if the port
+        cannot be opened, and OutputError if the port's file cannot be written.
         """
         # Loading the compiled function takes a while.
         frame(b"", 0)

@@ -317,8 +317,10 @@ class MeasuredFile:
 
 @dataclass(frozen=True)
 class MeasuredSet:
-    """The measurements of a binlog set, from which the traffic of any slave can be computed without reading the
-    binlogs.
+    """The measurements of a binlog set, from which the traffic of a slave can be computed without reading the binlogs.
+
+    Usually the measurements are valid for every filter. If ``tallied.given_only`` is True, they are valid only for the
+    filters in ``filters``, and for filters without rules. :meth:`numbers_of` checks whether they are valid.
     """
 
     files: tuple[MeasuredFile, ...]

@@ -336,10 +336,13 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     have a map for columns added later.
 
     Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise the
-    whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
+    whole set is read. ``warn`` is called if row images lack columns, because a null in the structs may then be an
+    unknown value. ``warn`` is also called if only some of the binlogs record the column names.
 
-    Raises BinlogError for a missing or damaged file. Raises OptionError if the set has no rows of the table, or if the
-    option ``columnNames`` is superfluous or has a wrong number of names.
+    Raises BinlogError for a missing or damaged file. With the option ``skipCorrupt`` the damaged part is skipped
+    without a warning, because the query itself warns of the damage. Raises OptionError if the set has no changed rows
+    of the table. Raises OptionError if the option ``columnNames`` has a wrong number of names, or if the binlogs record
+    all names.
     """
     if options.table is None or options.row_types is not None:
         return options

@@ -518,11 +518,14 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
 
 
 def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield a fault for each table rule that decides about some events but whose removal would change no decision. If
-    this needs more than :data:`_MOST_DECISIONS` decisions, yield nothing.
+    """Yield a fault for each table rule that decides about some events but whose removal would change no decision.
 
-    ``decisions`` has the filter's decision about each table and statement of the set. ``deciding`` has the rules behind
-    these decisions.
+    The last do-table or wild-do-table rule is never reported, because the removal of that rule would pass all tables
+    that no rule matches. Yield nothing for a filter with one rule. Yield nothing if more than :data:`_MOST_DECISIONS`
+    decisions would be needed.
+
+    ``decisions`` has the filter's decision about each table and statement of the binlog set. ``deciding`` has the rules
+    behind these decisions, and None if no rule decided some of them.
     """
     has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
     candidates = [

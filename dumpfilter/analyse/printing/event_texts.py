@@ -212,8 +212,11 @@ class EventTexts:
             batch.texts.append(text_of(raw, offset))
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
-        """Return the text of a Table_map event from the type's name on, and add the event to its statement's BINLOG
-        statement. ``raw`` has the event's bytes.
+        """Return the text of a Table_map event from the type's name on. If BINLOG statements are printed, add the event
+        to the BINLOG statement of the event's statement.
+
+        If the target cannot run the rows of this table, nothing is added for the rest of the statement. The statement's
+        earlier Table_map events are removed from the BINLOG statement. ``raw`` has the event's bytes.
         """
         body = raw[HEADER_LENGTH : len(raw) - batch.fd.checksum_length]
         content = body[batch.id_length :]
