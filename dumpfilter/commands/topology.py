@@ -578,8 +578,8 @@ class HoldSettings(NodeOptions):
 def hold_command(given: HoldSettings) -> None:
     """Hold a node's data a time behind its sources.
 
-    A real replica uses its own delayed replication. For a slave of dumpfilter, the links to the slave get a longer
-    delay. A time of 0s ends the delay.
+    A real replica uses its own delayed replication, which rounds the time up to whole seconds. For a slave of
+    dumpfilter, the links to the slave get a longer delay. A time of 0s ends the delay.
 
     Example:
 

@@ -573,12 +573,14 @@ class StartedServer(SqlNode):
 
     def hold_behind(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
-        replication (``SOURCE_DELAY``, whole seconds). 0 ends the delay.
+        replication (``SOURCE_DELAY``). Its unit is whole seconds, so that ``seconds`` is rounded up. 0 ends the delay.
 
         Raises NodeIsDown for a server that does not run.
         """
         self._check_running()
-        delayed = partial(self.server.dialect.delayed, seconds=round(seconds), applies=not self._is_paused)
+        delayed = partial(
+            self.server.dialect.delayed, seconds=math.ceil(seconds), applies=not self._is_paused
+        )
         for feed in self.feeds:
             self.server.sql(*delayed(feed.channel))
         self._held_behind = seconds

@@ -147,3 +147,11 @@ def test_the_log_of_a_server_is_its_error_log(bed: Testbed) -> None:
     assert bed["web"].log.parent.name == "logs"
     assert "ready for connections" in bed["web"].log.read_text()
     assert bed["web"].logs == bed["web"].log.read_text()
+
+
+@pytest.mark.parametrize(("seconds", "whole"), [(0.4, 1), (1.5, 2), (2, 2)])
+def test_a_delay_is_at_least_as_long_as_asked(bed: Testbed, seconds: float, whole: int) -> None:
+    """0.4 seconds became 0, which ended the delay."""
+    bed["web"].hold_behind(seconds)
+    (row,) = bed["web"].server.rows("SHOW REPLICA STATUS")
+    assert row["SQL_Delay"] == whole
