@@ -363,8 +363,7 @@ class TestbedNode(abc.ABC):
         """Start the node, and wait until it is ready. A node that runs is left alone. After :meth:`kill` or
         :meth:`stop` the node gets the same ports again.
 
-        Raises StartFailed, or another TestbedError, for a node that does not start. Its process is killed then. Raises
-        OSError if the node's binlog files (of a recording or workload) cannot be written.
+        Raises StartFailed, or another TestbedError, for a node that does not start. Its process is killed then.
         """
         with self._lock:
             if self.is_running:
@@ -378,7 +377,7 @@ class TestbedNode(abc.ABC):
             except BaseException as error:
                 self._state = "failed"
                 self._end(in_order=False)
-                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError):
+                if isinstance(error, DumpfilterError | OSError) and not isinstance(error, TestbedError):
                     text = str(error).removeprefix(f"{self.name}: ")
                     raise StartFailed(f"{self.name}: {text}") from None
                 raise

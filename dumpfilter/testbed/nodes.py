@@ -23,6 +23,7 @@ import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.files import writing
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
@@ -741,7 +742,7 @@ class Replay:
         """Wait until all transactions of the binlog set are written, and return True. Return False if that takes longer
         than ``timeout`` seconds, or if :meth:`close` ended the replay before.
 
-        Raises the error that has ended the thread, such as an OSError for a full disk.
+        Raises the error that has ended the thread, such as an OutputError for a full disk.
         """
         self._ended.wait(timeout)
         if self.error is not None:
@@ -800,7 +801,7 @@ class Replay:
             made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
             try:
                 _copy(source, made, len(head), table.head)
-                with open(self.index, "a") as index:
+                with writing(self.index), open(self.index, "a") as index:
                     index.write(f"./{source.name}\n")
                 self._ready.set()
                 at, number = table.head, 0
@@ -900,7 +901,7 @@ class Files(TestbedNode):
         """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
         Return False if that takes longer than ``timeout`` seconds, or if the node was closed before.
 
-        Raises the error that has ended the writing, such as an OSError for a full disk.
+        Raises the error that has ended the writing, such as an OutputError for a full disk.
         """
         return self._replay.wait_done(timeout)
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from dumpfilter.testbed.errors import StartFailed
 from dumpfilter.testbed.node import TestbedNode
 
 
 class SmallNode(TestbedNode):
     """A node whose process is given."""
 
-    def __init__(self, directory: Path, process: Any) -> None:
+    def __init__(self, directory: Path, process: Any = None) -> None:
         super().__init__(SimpleNamespace(directory=directory), SimpleNamespace(name="n", kind="slave"), ())  # type: ignore[arg-type]
         self._its_process = process
         self._state = "running"
@@ -49,3 +52,12 @@ def test_a_look_during_a_regular_end_finds_no_failure(tmp_path: Path) -> None:
     stopped.set()
     watcher.join()
     assert node.state == "stopped"
+
+
+def test_a_full_disk_is_a_start_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SmallNode(tmp_path)
+    node.stop()
+    monkeypatch.setattr(node, "_begin", (tmp_path / "missing" / "file").touch)
+    with pytest.raises(StartFailed, match=r"^n: .*No such file or directory: '.*/missing/file'"):
+        node.start()
+    assert node.state == "failed"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dumpfilter.base.errors import OutputError
 from dumpfilter.binlog.events import FLAGS_OFFSET, EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_events import commit_time
@@ -195,3 +197,12 @@ def test_an_error_of_any_kind_ends_a_replay_with_this_error(
     with pytest.raises(ValueError, match="of any kind"):
         replay.start()
     assert isinstance(replay.error, ValueError)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    source = BinlogSet.open(generate(tmp_path / "set", 1 << 16).index)
+    (tmp_path / "made" / "bin.index").mkdir(parents=True)
+    replay = Replay(timetables(source, speed=AT_ONCE), tmp_path / "made", "bin.index")
+    for call in (replay.start, partial(replay.wait_done, WAIT)):
+        with pytest.raises(OutputError, match=r"made/bin\.index: cannot be written: Is a directory"):
+            call()
