@@ -43,7 +43,7 @@ class LinkProcess(Helper):
 
     def __getitem__(self, name: str) -> OpenLink:
         """Return a handle for the link ``name``, by which the link is queried and changed. For an unknown name, the
-        methods of the handle raise LinkError, and its properties raise KeyError.
+        methods and properties of the handle raise LinkError.
         """
         return OpenLink(self, name)
 
@@ -66,8 +66,8 @@ class OpenLink:
     """A handle for one open link of a :class:`LinkProcess`: a TCP proxy with a rate and a delay. The target (the
     reading node) connects to the proxy, and the proxy connects to the source.
 
-    The methods raise LinkError if the process has ended, if it has no such link, or if it refuses a value such as a
-    negative time. The properties raise KeyError if the process has no such link.
+    The methods and properties raise LinkError if the process has ended, if it has no such link, or if it refuses a
+    value such as a negative time.
     """
 
     def __init__(self, process: LinkProcess, name: str) -> None:
@@ -130,9 +130,11 @@ class OpenLink:
     @property
     def counters(self) -> Counters:
         """The link's present state, its bytes (passed in each direction, lost, and waiting) and its connections."""
-        return self._process.counters()[self.name]
+        found: Counters = self._process.ask(self.name, "counters")
+        return found
 
     @property
     def history(self) -> tuple[Happening, ...]:
         """The link's latest changes, cuts, silences and connections with their times, oldest first."""
-        return self._process.history()[self.name]
+        found: tuple[Happening, ...] = self._process.ask(self.name, "history")
+        return found

@@ -359,8 +359,10 @@ def test_a_reader_that_reads_nothing_holds_its_source_back(links: LinkProcess) -
 
 def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -> None:
     links.open("only", source.port)
-    with pytest.raises(LinkError, match=r"there is no link ony; the links are .*only"):
-        links["ony"].cut()
+    handle = links["ony"]
+    for use in (handle.cut, lambda: handle.counters, lambda: handle.history):
+        with pytest.raises(LinkError, match=r"there is no link ony; the links are .*only"):
+            use()
     with pytest.raises(LinkError, match="there is a link only already"):
         links.open("only", source.port)
     with pytest.raises(LinkError, match="rate 0: give bits per second above 0"):
