@@ -369,17 +369,20 @@ def start_process(
 def end_process(process: Process | None, *, in_order: bool, timeout: float) -> None:
     """End a process by a regular shutdown (``in_order``) or with SIGKILL, and wait for its end.
 
-    A process that does not shut down in ``timeout`` seconds is killed. None and an ended process are left alone.
+    A process that does not shut down in ``timeout`` seconds is killed. None and an ended process are left alone. Raises
+    TestbedError if the process has not ended ``timeout`` seconds after SIGKILL.
     """
     if process is None or process.poll() is not None:
         return
-    if in_order:
-        process.terminate()
+    for end in (process.terminate, process.kill)[not in_order :]:
+        end()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout)
             return
-    process.kill()
-    process.wait(timeout)
+    raise TestbedError(
+        f"process {process.pid} has not ended {timeout:g} s after SIGKILL: it waits for the system, such as for a disk "
+        f"(ps -o stat,wchan {process.pid})"
+    )
 
 
 ADDRESS = "127.0.0.1"
