@@ -165,6 +165,8 @@ class LoopTurns:
                 tick()
             ended.result()
         finally:
+            # Otherwise a delayed turn would use the connection and the store after an error of ``tick``.
+            ended.cancel()
             self._loop.remove_reader(stream)
 
     def close(self) -> None:

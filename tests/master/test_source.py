@@ -7,8 +7,9 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -17,6 +18,7 @@ from structlog.testing import capture_logs
 from dumpfilter.base.errors import (
     ConnectionLost,
     DirectoryBusy,
+    OutputError,
     SourceRefused,
     SourceReplaced,
     SourceStreamDamaged,
@@ -82,6 +84,53 @@ def test_the_loop_takes_fewer_turns_while_no_dump_runs(
 
     asyncio.run(receive())
     assert taken == [b"a", b"b", b"c"][:turns]
+
+
+class HeldTimers:
+    """An asyncio loop whose timers run when the test says so."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.held: list[Callable[[], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_at(self, when: float, run: Callable[[], None]) -> None:
+        del when
+        self.held.append(run)
+
+
+def test_no_turn_begins_after_an_error_has_ended_the_reception(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the error the source's thread closes the connection and the store, in which a late turn would write."""
+    monkeypatch.setattr(source_module, "_BETWEEN_TURNS", 3600.0)
+    monkeypatch.setattr(source_module, "_TICK_SECONDS", 0.001)
+    taken = []
+
+    async def receive() -> None:
+        near, far = socket.socketpair()
+        with near, far:
+            near.setblocking(False)
+            loop = HeldTimers(asyncio.get_running_loop())
+
+            def turn() -> bool:
+                taken.append(near.recv(1))
+                return True
+
+            def tick() -> None:
+                if loop.held:
+                    raise OutputError("bin.000001: cannot be written: No space left on device")
+
+            far.send(b"abc")
+            turns = LoopTurns(loop, lambda file, offset, data: None, lambda: True)  # type: ignore[arg-type]
+            with pytest.raises(OutputError):
+                await turns._receive(near, turn, tick)
+            for resume in loop.held:
+                resume()
+            assert not loop.remove_reader(near)
+
+    asyncio.run(receive())
+    assert taken == [b"a"]
 
 
 def test_a_store_has_a_file_before_it_is_served(source: FakeSource, tmp_path: Path) -> None:
