@@ -282,6 +282,8 @@ class Channel:
                 self._check_nothing_expired()
             if not self.sql.running:
                 self._make_places_agree()
+                # The statement that changed the filter may have failed to discard the relay log.
+                self.follow_filter()
             if Threads.IO in threads and not self.io.running:
                 self.counters.begin()
                 login = {} if user is None else {"user": user, "password": password or ""}
@@ -394,7 +396,7 @@ class Channel:
             info = self.receiver.place.info
             # A running I/O thread may have registered with the old filter although it has not received any event yet.
             begun = self.io.running or (info.source_file and info.filter_digest)
-            if refetch or (begun and info.filter_digest != digest):
+            if refetch or (begun and self.receiver.filter_digest != digest):
                 self._receive_again(filter_digest=digest)
             else:
                 self.receiver.filter_digest = digest
@@ -408,7 +410,8 @@ class Channel:
 
         If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
         I/O thread is started again, unless the I/O thread itself makes this call (``in_io_thread``) between two
-        streams.
+        streams. After an OutputError the I/O thread stays stopped, since the master would continue with the new filter
+        at the old position.
         """
         to = self.receiver.place.info.back_at(self.place.saved)
         if filter_digest is not None:
@@ -422,11 +425,11 @@ class Channel:
         except RelayLogDamaged:
             self.receiver.rewind(self._without_relay_log(to))
         finally:
-            if restarts:
-                # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
-                self._start_io(self.io.source.info, connected=connected)
-            elif not in_io_thread:
+            if not in_io_thread:
                 self.receiver.close()
+        if restarts:
+            # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
+            self._start_io(self.io.source.info, connected=connected)
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log, for a slave that

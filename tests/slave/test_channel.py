@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.relay_log import RelayLog, read_index
@@ -236,6 +238,36 @@ def test_a_change_of_filter_keeps_the_user_of_start_replica(data: Path, tmp_path
         assert slave.channel().io.running
         assert (now.source.info.user, now.source.info.password) == ("repl", "secret")
         assert slave.channel().info.user == ""
+
+
+@pytest.mark.parametrize("io_runs", [True, False])
+@pytest.mark.parametrize("failing", ["replace", "truncate"])
+def test_a_change_of_filter_that_fails_loses_no_rows(
+    binlogs: Path, tmp_path: Path, io_runs: bool, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that only the new filter passes lie between the applier's position and the received position."""
+    real = getattr(files, failing)
+
+    def fail(path: Path, *rest: Any, **more: Any) -> None:
+        if path.name.startswith("relay-bin"):
+            raise OutputError(f"{path}: cannot be written: No space left on device")
+        real(path, *rest, **more)
+
+    with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        slave.catch_up(master, executed=False)
+        before(slave, 20)
+        if not io_runs:
+            slave.sql("STOP REPLICA IO_THREAD")
+        with monkeypatch.context() as patch:
+            patch.setattr(files, failing, fail)
+            with pytest.raises(OutputError, match="No space left on device"):
+                slave.sql(CHANGE)
+            slave.note("")
+        slave.sql("START REPLICA IO_THREAD")
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.expect_law(master)
 
 
 def test_reset_replica_begins_again(binlogs: Path, tmp_path: Path) -> None:
