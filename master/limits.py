@@ -55,12 +55,12 @@ MAX_DUMPS = 5000
 """The default of the largest number of slaves that can receive events at once. Each dump occupies a connection."""
 
 MAX_CALLS = 256
-"""The largest number of calls other than dumps that the master answers at once. A dump also counts
+"""The largest number of calls other than dumps and short calls that the master answers at once. A dump also counts
 as a call until its request is decoded.
 """
 
 MAX_CALLS_OF_HOST = 128
-"""The largest number of calls other than dumps at once for one host, so that other hosts are still served."""
+"""The part of MAX_CALLS that one host can have at once, so that other hosts are still served."""
 
 MAX_WATCHES = 64
 """The largest number of health watches at once."""
@@ -68,11 +68,24 @@ MAX_WATCHES = 64
 MAX_WATCHES_OF_HOST = 16
 """The largest number of health watches of one host at once."""
 
-_REFUSED_AT_ONCE = 1000
+MAX_SHORT_CALLS = 500
+"""The largest number of health checks and Alive calls at once. An Alive call tells the master that a slave that dumps
+is alive.
+"""
+
+MAX_SHORT_CALLS_OF_HOST = 250
+"""The largest number of health checks and Alive calls of one host at once."""
+
+_REFUSED_AT_ONCE = 500
 """The number of calls above the limits that get a proper error at once. gRPC ends further ones by itself."""
 
 REQUEST_SECONDS = 120.0
 """The time within which a client must send the whole request of a call, seconds. Some slaves have slow connections."""
+
+SHORT_REQUEST_SECONDS = 10.0
+"""The time within which a client must send the request of a health check or an Alive call, seconds. The request is a
+few bytes.
+"""
 
 MIN_NET_TIMEOUT = 1.0
 """The shortest time within which a slave can promise to make its next call, seconds. The master ends the slave's dump
@@ -109,7 +122,7 @@ def open_calls(max_dumps: int) -> int:
 
     The number exceeds the sum of the limits of all kinds of calls, so that excess calls get a proper error.
     """
-    return max_dumps + MAX_CALLS + MAX_WATCHES + _REFUSED_AT_ONCE
+    return max_dumps + MAX_CALLS + MAX_WATCHES + MAX_SHORT_CALLS + _REFUSED_AT_ONCE
 
 
 def open_connections(max_dumps: int, open_files: int) -> int:
@@ -122,22 +135,19 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """A kind of gRPC call: a dump, a health watch, a call without a limit (FREE), or any other call. The master limits
-    the number of concurrent calls of each kind but FREE.
-    """
+    """A kind of gRPC call, by which the master limits the number of concurrent calls."""
 
     CALL = "calls"
     DUMP = "dumps"
     WATCH = "health watches"
-    FREE = "health checks"
-    """Calls without a limit, because each is answered at once: health checks, and the slaves' reports that they are
-    alive.
-    """
+    SHORT = "health checks and Alive calls"
+    """Calls that are answered at once, and that must succeed while other calls wait."""
 
 
 _CURES = {
     Kind.CALL: "try again in a few seconds",
     Kind.DUMP: "try again later, or start the master with a larger --max-dumps",
+    Kind.SHORT: "try again in a few seconds",
     Kind.WATCH: "use Check instead of Watch",
 }
 
@@ -152,13 +162,14 @@ class Places:
             Kind.CALL: (MAX_CALLS, MAX_CALLS_OF_HOST),
             Kind.DUMP: (max_dumps, max_dumps),
             Kind.WATCH: (MAX_WATCHES, MAX_WATCHES_OF_HOST),
+            Kind.SHORT: (MAX_SHORT_CALLS, MAX_SHORT_CALLS_OF_HOST),
         }
         """The limit of each kind of call, and its limit for one host."""
         self._used: Counter[tuple[Kind, str | None]] = Counter()
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
-        """Count a call of the kind ``kind``, which is not FREE, as in progress while the ``with`` block runs.
+        """Count a call of the kind ``kind`` as in progress while the ``with`` block runs.
 
         ``peer`` is the client's address in gRPC's notation. Raises Overloaded, before the block, when as many calls of
         this kind are in progress as the master allows in all, or for one client host.

@@ -89,7 +89,7 @@ class Calls(Facts[Counted], prefix=PREFIX, labels={"kind": _KIND}):
     """The metrics of the gRPC calls and replica connections in progress, by kind of call, with their limits."""
 
     calls = metric("number")
-    """Calls under way, by kind: dump, watch (of the health service), call, and replica_connection."""
+    """Calls under way, by kind: dump, watch (of the health service), short (Check, Alive), call, replica_connection."""
     calls_limit = metric("limit")
     """The most calls of a kind that may be under way."""
 

@@ -17,7 +17,7 @@ import resource
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,11 +179,11 @@ _BOUNDS = {
     f"/{_SERVICE}/Register": MethodBounds(
         limits.MAX_REQUEST, check=lambda request: check_filter(request.filter)
     ),
-    f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.FREE),
+    f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.SHORT),
     f"/{_SERVICE}/Dump": MethodBounds(
         limits.MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request
     ),
-    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
+    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.SHORT),
     f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
 """The limits of the methods that need others than the default: for large requests, for streams, and for health
@@ -220,11 +220,11 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         method = handler_call_details.method
         bounds = self._bounds.get(method, MethodBounds())
         call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
-        is_free = bounds.kind is Kind.FREE
+        kind = Kind.SHORT if bounds.kind is Kind.SHORT else Kind.CALL
 
         async def answer(requests: object, context: Context) -> AsyncIterator[Any]:
             async with self._refusing(context, method):
-                with nullcontext() if is_free else self.places.take(Kind.CALL, context.peer()):
+                with self.places.take(kind, context.peer()):
                     request = await self._receive(handler.request_deserializer, bounds, context, method)
                     if not handler.response_streaming:
                         yield await call(request, context)
@@ -251,8 +251,9 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and OptionError for contents
         beyond the limits.
         """
+        is_short = bounds.kind is Kind.SHORT
         try:
-            async with asyncio.timeout(limits.REQUEST_SECONDS):
+            async with asyncio.timeout(limits.SHORT_REQUEST_SECONDS if is_short else limits.REQUEST_SECONDS):
                 data = await context.read()
         except TimeoutError:
             raise RequestTooLate("the request did not arrive in time") from None

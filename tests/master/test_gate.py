@@ -168,6 +168,22 @@ def test_clients_that_send_no_request_take_the_places_of_one_host_for_a_while() 
         silent.end()
 
 
+def test_short_calls_without_a_request_take_the_places_of_one_host_for_a_short_while() -> None:
+    with serving(MAX_SHORT_CALLS_OF_HOST=4, SHORT_REQUEST_SECONDS=1.0) as (server, client):
+        check = health_pb2_grpc.HealthStub(client.channel).Check
+        silent = Silent(client, "Alive", 4)
+        wait_for(lambda: server.gate.places.used(Kind.SHORT) == 4)
+        code, text = refusal(lambda: check(health_pb2.HealthCheckRequest()))
+        assert code is EXHAUSTED
+        assert text.startswith("the master has 4 health checks and Alive calls of this host under way")
+        # These calls take no places of other calls.
+        assert client.register().slave_id
+        wait_for(lambda: server.gate.places.used(Kind.SHORT) == 0)
+        assert {call.code() for call in silent.calls} == {grpc.StatusCode.CANCELLED}
+        assert check(health_pb2.HealthCheckRequest()).status == health_pb2.HealthCheckResponse.SERVING
+        silent.end()
+
+
 def test_silent_dumps_do_not_take_the_places_of_dumps() -> None:
     with serving(max_dumps=1, MAX_CALLS_OF_HOST=4) as (server, client):
         silent = Silent(client, "Dump", 3)
