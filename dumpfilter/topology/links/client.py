@@ -108,10 +108,11 @@ class OpenLink:
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
-        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
+        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
+        the source.
 
         A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
-        Raises LinkError for a negative number of seconds.
+        A present scheduled outage lasts to its end. Raises LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "silence", seconds)
 

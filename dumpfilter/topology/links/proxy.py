@@ -191,13 +191,15 @@ class _Connection:
         is reset.
 
         A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
-        connection after three.
+        connection after three. None of them passes a silent link.
         """
+        await self.link.passes.wait()
         delay = self.link.shape.delay
-        host, port = self.link.address
         await asyncio.sleep(2 * delay)
         self.up.begin(self._target)
         await asyncio.sleep(delay)
+        await self.link.passes.wait()
+        host, port = self.link.address
         try:
             source = await _connected(host, port, self.link.shape)
         except OSError as error:
@@ -342,6 +344,9 @@ class Link:
         self._accepted = 0
         """The number of connections that the link has accepted since it was opened."""
         self.lost = 0
+        self.passes = asyncio.Event()
+        """Set while the link is up, so that bytes pass. During a cut there are no connections that wait for it."""
+        self.passes.set()
         self._fault: LinkState = "up"
         """The state of the link apart from scheduled outages."""
         self._is_scheduled_out = False
@@ -441,10 +446,11 @@ class Link:
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
-        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered.
+        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
+        the source.
 
         A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
-        Raises LinkError for a negative number of seconds.
+        A present scheduled outage lasts to its end. Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
 
@@ -513,6 +519,7 @@ class Link:
             self.note("healed")
         elif before != self.state:
             self._silent_since = self.loop.time()
+        (self.passes.set if self.state == "up" else self.passes.clear)()
         self._listen()
         self.update_reading()
         for direction in self._directions:
@@ -535,8 +542,8 @@ class Link:
         if is_out != self._is_scheduled_out:
             if is_out:
                 self.note("cut", "as scheduled")
-            # An outage ends a silence, whose connections it resets.
-            self._change("cut" if self._fault == "cut" else "up", is_scheduled_out=is_out)
+            # The begin of an outage ends a silence, whose connections it resets.
+            self._change("up" if is_out and self._fault == "silent" else self._fault, is_scheduled_out=is_out)
 
     def _reset_connections(self) -> None:
         for connection in tuple(self.connections):

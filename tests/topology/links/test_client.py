@@ -275,6 +275,33 @@ def test_in_silence_no_byte_passes_and_nothing_is_reset(links: LinkProcess, sour
         assert links.counters()["silence"].state == "up"
 
 
+def test_in_silence_no_connection_reaches_the_source(links: LinkProcess, source: Source) -> None:
+    port, other = (links.open(name, source.port) for name in ("no handshake", "handshake"))
+    links["no handshake"].silence()
+    with connect(port) as connection:
+        wait_for(lambda: links["no handshake"].counters.connections == 1)
+        # The source accepts connections in the order in which the process has made them.
+        with connect(other) as later:
+            assert echoed(later, b"a") == b"a"
+        assert len(source._connections) == 1
+        links["no handshake"].heal()
+        assert echoed(connection, b"b") == b"b"
+
+
+def test_a_silence_that_begins_in_a_scheduled_outage_lasts_longer(links: LinkProcess, source: Source) -> None:
+    port = links.open("both", source.port, LinkShape(outages=(Outage(0.0, 0.3),)))
+    links["both"].silence()
+    wait_for(lambda: links["both"].counters.state != "cut")
+    assert links["both"].counters.state == "silent"
+    with connect(port) as connection:
+        links["both"].heal()
+        assert echoed(connection, b"a") == b"a"
+    links["both"].silence()
+    # An outage ends a silence that began before it.
+    links["both"].reshape(LinkShape(outages=(Outage(0.0, 0.1),)))
+    wait_for(lambda: links["both"].counters.state == "up")
+
+
 def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> None:
     port = links.open("schedule", source.port, LinkShape(outages=(Outage(0.0, 0.05), Outage(0.1, None))))
     wait_for(lambda: links.history()["schedule"][-1].detail == "as scheduled")
