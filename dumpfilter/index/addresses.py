@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from dumpfilter.base.errors import BinlogMissing, OptionError
+from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 _WILDCARD = re.compile(r"[*?[]")
@@ -140,7 +140,8 @@ def remote_set(uri: str) -> list[str]:
     """Return the URIs of the files of a binlog set on a remote file system, in order.
 
     ``uri`` is the set's index file, a directory with one index file, or one binlog file. Raises BinlogMissing when a
-    file is missing, and OptionError for a URI with a syntax error or a wrong option.
+    file is missing, and BinlogCorrupt for an index file that no server writes. Raises OptionError for a URI with a
+    syntax error or a wrong option.
     """
     if not uri.partition("?")[0].endswith(".index"):
         system, key = file_system(uri)
@@ -157,9 +158,16 @@ def remote_set(uri: str) -> list[str]:
     system, key = file_system(uri)
     try:
         with system.open_input_stream(key) as stream:
-            lines = parse_index(bytes(stream.read(MAX_INDEX)), file=uri)
+            data = bytes(stream.read(MAX_INDEX + 1))
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {reason_of(error)}", file=uri) from None
+    if len(data) > MAX_INDEX:
+        raise BinlogCorrupt(
+            f"the index has more than the limit of {MAX_INDEX} bytes; name the right file, "
+            "or purge old binlogs on the server",
+            file=uri,
+        )
+    lines = parse_index(data, file=uri)
     # An absolute name in the index file is a path on the server that wrote the set. In a copy of the set on a remote
     # file system, the binlog stands beside the index file.
     found = [_beside(uri, _relative(line)) for line in lines if line]

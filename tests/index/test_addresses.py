@@ -14,6 +14,7 @@ from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
+from dumpfilter.index.index_file import MAX_INDEX
 from dumpfilter.spark_jobs.ranges import REMOTE_BLOCK_SIZE, FilePart, index_file
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
@@ -129,6 +130,12 @@ def test_an_index_of_a_moved_set(store: ObjectStore, query: str) -> None:
     assert find_set(f"s3://bucket/moved/bin.index{query}") == [
         f"s3://bucket/moved/bin.00000{n}{query}" for n in (1, 2)
     ]
+
+
+def test_an_index_there_that_is_too_large(store: ObjectStore, query: str) -> None:
+    store.objects["bucket/large/bin.index"] = b"./bin.000001\n" * (MAX_INDEX // 13 + 1)
+    with pytest.raises(BinlogCorrupt, match=f"more than the limit of {MAX_INDEX} bytes"):
+        find_set(f"s3://bucket/large/bin.index{query}")
 
 
 def test_a_file_there_reads_as_one_here(store: ObjectStore, query: str) -> None:
