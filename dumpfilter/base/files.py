@@ -27,16 +27,18 @@ SYNC_OBSERVERS: list[Callable[[float], None]] = []
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raise an OutputError that names ``path`` when the ``with`` block raises an OSError."""
+def writing(path: Path, *, doing: str = "written") -> Iterator[None]:
+    """Raise an OutputError that names ``path`` when the ``with`` block raises an OSError. ``doing`` completes the
+    sentence "the file cannot be …".
+    """
     try:
         yield
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise _cannot(doing, path, error) from error
 
 
-def _cannot_write(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{path}: cannot be written: {error.strerror or error}")
+def _cannot(doing: str, path: Path, error: OSError) -> OutputError:
+    return OutputError(f"{path}: cannot be {doing}: {error.strerror or error}")
 
 
 def create(path: Path, mode: int = 0o640) -> int:
@@ -61,7 +63,7 @@ def write(path: Path, fd: int, data: bytes | memoryview) -> None:
         while rest:
             rest = rest[os.write(fd, rest) :]
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise _cannot("written", path, error) from error
 
 
 def truncate(path: Path, fd: int, size: int) -> None:

@@ -67,7 +67,7 @@ def take_out(index: Path, names: Collection[str]) -> None:
     The change is atomic: after a crash the index file is either the old or the new one. Raises OutputError if the file
     cannot be read or replaced, or if a server changes it at the same time.
     """
-    with writing(index):
+    with writing(index, doing="read"):
         old = index.read_bytes()
         before = index.stat()
     lines = old.splitlines(keepends=True)
@@ -176,7 +176,7 @@ class GrowingFile:
         """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at the file's end. Raises
         OutputError when the system cannot read the file.
         """
-        with files.writing(self.path):
+        with files.writing(self.path, doing="read"):
             return os.pread(self._fd, length, offset)
 
     def sync(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable, OutputError
 from dumpfilter.binlog import reader
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.index_file import MAX_INDEX, take_out
+from dumpfilter.index.index_file import MAX_INDEX, GrowingFile, take_out
 from tests.support import DATA
 
 RECORDED = DATA / "oracle" / "mysql-row"
@@ -146,6 +146,16 @@ def test_files_are_taken_out_of_an_index(tmp_path: Path) -> None:
     index.chmod(0o640)
     take_out(index, {"bin.000001", "bin.000002"})
     assert (index.read_bytes(), index.stat().st_mode & 0o777) == (b"bin.000003", 0o640)
+
+
+def test_what_cannot_be_read_is_named_so(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"bin\.index: cannot be read: No such file"):
+        take_out(tmp_path / "bin.index", {"bin.000001"})
+    (tmp_path / "bin.000001").touch()
+    file = GrowingFile(tmp_path / "bin.000001", os.open(tmp_path / "bin.000001", os.O_WRONLY), 0)
+    with pytest.raises(OutputError, match=r"bin\.000001: cannot be read: Bad file descriptor"):
+        file.read(0, 4)
+    file.close()
 
 
 def test_an_index_that_a_server_writes_meanwhile_stays(
