@@ -223,9 +223,10 @@ class Intervals:
         return i >= 0 and self.ends[i] >= first
 
     def contains(self, numbers: Int64s) -> Bools:
-        starts, ends = (one.view(np.int64) for one in self.arrays())
+        starts, ends = self.arrays()
         if not len(starts):
             return np.zeros(len(numbers), np.bool_)
+        numbers = numbers.view(np.uint64)
         at = np.searchsorted(starts, numbers, "right") - 1
         found: Bools = (at >= 0) & (numbers <= ends[at])
         return found
@@ -401,8 +402,9 @@ class GtidSet(ABC):
         """Return for each of ``numbers`` whether the set contains the GTID of ``source`` with this number, as a bool
         array.
 
-        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no.
-        Raises GtidError for a source of the other family.
+        ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no. A
+        seq_no of 2**63 or more is negative in ``numbers``, as in the columns of a segment. Raises GtidError for a
+        source of the other family.
         """
         return self._of(source).contains(numbers)
 
