@@ -19,8 +19,7 @@ def rebase(data: Bytes, position: int, checksum: bool, is_new: bool):
 
     ``data`` (uint8) has the events. ``position`` is a byte offset in the file, and ``checksum`` tells whether events
     end in a CRC32. With ``is_new`` each end_log_pos and checksum is computed anew. Otherwise an end_log_pos of 0 stays
-    0, because MariaDB 11.8 writes 0 for the events inside a transaction. Then also a wrong checksum stays wrong, but
-    only in events of up to MOST_ZEROS bytes.
+    0, because MariaDB 11.8 writes 0 for the events inside a transaction. Then also a wrong checksum stays wrong.
 
     Return -1 when all events are whole. Otherwise return the offset in ``data`` of the first event that is incomplete
     or too short. This event and those after it stay unchanged.
@@ -39,10 +38,14 @@ def rebase(data: Bytes, position: int, checksum: bool, is_new: bool):
         after = np.uint32(position + at + length) if is_new or before else before
         store_u32(base + _U(at + 13), after)
         end = base + _U(at + length - 4)
-        if checksum and (is_new or length > MOST_ZEROS):
+        if checksum and is_new:
             store_u32(end, crc32(base + _U(at), _U(length - 4)))
         elif checksum:
             # CRC32 is linear: the change of a field changes the checksum, whatever the other bytes are.
-            store_u32(end, load_u32(end) ^ shifted(before ^ after, length - 17))
+            change, zeros = before ^ after, length - 17
+            while zeros > MOST_ZEROS:
+                change = shifted(change, MOST_ZEROS)
+                zeros -= MOST_ZEROS
+            store_u32(end, load_u32(end) ^ shifted(change, zeros))
         at += length
     return np.int64(-1)

@@ -48,6 +48,17 @@ def test_rebase(events: list[tuple[int, bytes]], position: int, checksum: bool) 
                 rebase(run[:cut], position, checksum=checksum)
 
 
+@pytest.mark.parametrize("size", [100, 65_600, 300_000])
+def test_a_wrong_checksum_stays_wrong_in_a_moved_event(size: int) -> None:
+    right = bytearray(make_event(EventType.XID, bytes(size), checksum=True, end_log_pos=9))
+    wrong = right.copy()
+    wrong[30] ^= 1
+    for event in (right, wrong):
+        rebase_array(np.frombuffer(event, np.uint8), 1 << 20, checksum=True)
+    wrong[30] ^= 1
+    assert wrong == right == rebase(bytes(right), 1 << 20, checksum=True)
+
+
 def test_a_place_that_is_not_told_stays_so(tmp_path: Path) -> None:
     """MariaDB 11.8 writes an end_log_pos of 0 for the inner events of a transaction. The writer keeps the 0."""
     dialect = DIALECTS[0]
