@@ -205,8 +205,8 @@ class RuleFilter(ReplicationFilter):
         names: the settings by which names are compared. They are the settings of the server that wrote the binlog, with
             the slave's ``lower_case_table_names``.
 
-    Raises OptionError for a ``lower_case_table_names`` other than 0, 1 and 2. Some subclasses also raise OptionError
-    for a rule of another enumeration.
+    Raises OptionError for a ``lower_case_table_names`` other than 0, 1 and 2. The subclasses also raise OptionError for
+    a rule of another enumeration.
     """
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:

@@ -87,6 +87,8 @@ class Filter(_DatabaseFilter):
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         super().__init__(rules, names)
+        for rule in self.rules:
+            FilterSemantics.CLASSIC.check(rule.kind)
         collation = self._collation
         self._do_table = self._keyed(RuleKind.DO_TABLE, collation.table)
         self._ignore_table = self._keyed(RuleKind.IGNORE_TABLE, collation.table)
@@ -455,9 +457,6 @@ def make_filter(
     Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE rules. Raises
     OptionError for a rule of the other semantics.
     """
-    rules = tuple(rules)
-    for rule in rules:
-        semantics.check(rule.kind)
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return kind(rules, names=names)
 

@@ -13,6 +13,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, parse_statement
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
+from dumpfilter.filter.rules import EffectiveRuleKind, WriteRuleKind
 from dumpfilter.index.subjects import TableSubject
 from tests.filter.plain import Names, PlainFilter
 
@@ -242,6 +243,12 @@ def test_lower_case_table_names(value: int) -> None:
 def test_a_bad_option_is_named() -> None:
     with pytest.raises(OptionError, match="replicate-do-table=t"):
         _filter("do-db=a", "do-table=t", "do-table=u")
+
+
+@pytest.mark.parametrize("kind", [*EffectiveRuleKind, *WriteRuleKind])
+def test_rules_of_another_kind_are_refused(kind: EffectiveRuleKind | WriteRuleKind) -> None:
+    with pytest.raises(OptionError, match=f"unknown option '--{kind.option}' in classic filter semantics"):
+        Filter([Rule(kind, "a.b")])
 
 
 def test_repeated_rules_count_once() -> None:
