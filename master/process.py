@@ -81,20 +81,20 @@ class Kept(Generic[T]):
     list has changed.
 
     ``model`` is the class that checks the file's content. ``most`` is the largest number of entries that are loaded;
-    None for no limit.
+    0 for no limit. Of more entries, the last are loaded.
     """
 
-    def __init__(self, path: Path, model: type[Saved[T]], most: int | None = None) -> None:
+    def __init__(self, path: Path, model: type[Saved[T]], most: int = 0) -> None:
         self._file = StateFile(path, model, FORMAT)
         self._model = model
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the list of entries that the state file holds, or the first ``most`` of them. Return an empty list if
+        """Return the list of entries that the state file holds, or the last ``most`` of them. Return an empty list if
         the file is missing or unusable. An unusable file is renamed, and a warning is logged.
         """
         found = self._file.load_or_set_aside(self._warn) or self._model()
-        return found.entries[: self._most]
+        return found.entries[-self._most :]
 
     def save(self, entries: list[T]) -> None:
         """Write ``entries`` to the state file, in place of all entries that it holds. Raises OutputError when the file
