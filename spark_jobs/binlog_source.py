@@ -213,8 +213,7 @@ class GrowingSet:
         ``earliest``, ``latest``, or ``file:position``.
 
         Raises OptionError for another notation, and BinlogMissing for a file outside the set. Raises PositionError if
-        the position is after the file's end, or if no transaction begins there. Raises another BinlogError if the file
-        is damaged.
+        no transaction begins there, and another BinlogError if the file is damaged.
         """
         if text == "latest":
             return self.latest()
@@ -224,7 +223,10 @@ class GrowingSet:
         if not (name and digits.isascii() and digits.isdigit()):
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
         offset = Offset(file=name, position=int(digits))
-        self._check(offset)
+        if name not in self.paths:
+            raise BinlogMissing(
+                f"option startingPosition: the set has only {self.names[0]} to {self.names[-1]}", file=name
+            )
         index = index_file(FilePart(0, self.paths[name], last=True), ReadOptions(range_size=1))
         if offset["position"] not in (FIRST, FIRST + len(index.format_description), *index.bounds):
             raise PositionError("no transaction begins here", file=name, position=offset["position"])

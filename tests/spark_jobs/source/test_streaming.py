@@ -98,6 +98,12 @@ def test_where_a_stream_begins(tmp_path: Path) -> None:
     for position in (begins[3] + 1, begins[3] + 73):
         with pytest.raises(PositionError, match=f"{first.name}: at {position}: no transaction begins here"):
             reader_of(index, startingPosition=f"{first.name}:{position}").initialOffset()
+    with pytest.raises(PositionError, match=f"{first.name}: at {1 << 30}: no transaction begins here"):
+        reader_of(index, startingPosition=f"{first.name}:{1 << 30}").initialOffset()
+    with pytest.raises(
+        BinlogMissing, match=f"startingPosition: the set has only {first.name} to {last.name}"
+    ):
+        reader_of(index, startingPosition="other.000001:4").initialOffset()
     with pytest.raises(OptionError):
         reader_of(index, startingPosition="bin.000001").initialOffset()
 
