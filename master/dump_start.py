@@ -264,7 +264,9 @@ def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
     newest_base, _, newest = end[0].rpartition(".")
     if base != newest_base or not (number.isdecimal() and newest.isdecimal()):
         return False
-    return (int(number), place[1]) > (int(newest), end[1])
+    # A client may name a number that is too long for int().
+    number, newest = number.lstrip("0"), newest.lstrip("0")
+    return (len(number), number, place[1]) > (len(newest), newest, end[1])
 
 
 def logged_for(store: BinlogStore, have: GtidSet) -> Logged | None:

@@ -16,7 +16,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.master.dump_start import Wanted, _file_for, ahead_of, find_position, logged_for
+from dumpfilter.master.dump_start import Wanted, _file_for, ahead_of, find_position, is_later, logged_for
 from dumpfilter.master.replicas.answers import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
@@ -149,3 +149,20 @@ def test_a_file_that_does_not_tell_its_gtids_yet_is_no_start(name: str, tmp_path
     store = BinlogStore(tmp_path / "set")
     assert _file_for(parse_gtid_set("", family=family), store) == names[0]
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("file", "offset", "later"),
+    [
+        ("bin.999999", 5, True),
+        ("bin.999999", 4, False),
+        ("bin.0999999", 4, False),
+        ("bin.1000000", 4, True),
+        ("bin.99999", 5, False),
+        ("bin." + "9" * 5000, 4, True),
+        ("other.1000000", 4, False),
+        ("bin.x", 5, False),
+    ],
+)
+def test_places_are_compared_by_the_number_of_the_file(file: str, offset: int, later: bool) -> None:
+    assert is_later((file, offset), ("bin.999999", 4)) == later

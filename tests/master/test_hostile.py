@@ -121,6 +121,17 @@ def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) 
     client.register()  # and the service goes on
 
 
+def test_a_file_whose_number_is_too_long_for_an_integer_is_refused_as_others_are(client: Client) -> None:
+    slave_id = client.register().slave_id
+    codes = []
+    for number in ("000099", "9" * 5000):
+        place = pb.BinlogPosition(file=f"bin.{number}", position=4)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(client.dump(slave_id, **{"from": place}))
+        codes.append(caught.value.code())
+    assert codes == [grpc.StatusCode.OUT_OF_RANGE] * 2
+
+
 def test_a_request_larger_than_any_filter(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value="x" * (17 << 20))]
     with pytest.raises(grpc.RpcError) as caught:
