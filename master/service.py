@@ -412,7 +412,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.access = Access(self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
-        self.drains.on_change.append(self.wake_dumps)
+        self.drains.on_change.append(self._wake_drained)
         self.known_slaves = KnownSlaves(self.register, self.drains)
         self._refusals = Seldom(most=limits.REFUSALS_LOGGED)
         """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
@@ -550,6 +550,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Wake the dumps that wait for new events, because they may have to end. Any thread may call this method."""
         for slave in self.register.all():
             slave.notify()
+
+    def _wake_drained(self) -> None:
+        for slave in self.register.all():
+            if self.drains.of(slave.peer) is not None:
+                slave.notify()
 
     def check_reconfigurable(self, config: MasterConfig) -> None:
         """Raise OptionError if ``config`` has no users, but the running master has. Without users every slave could

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, count, product
 from urllib.parse import unquote
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
+from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.stream.message import PROTOCOL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -251,7 +252,7 @@ all slaves is accepted beyond this limit.
 """
 
 _MOST_FOUND = 20_000
-"""The largest number of slaves whose drain is cached between two changes of the drains."""
+"""The largest number of slaves whose drain is cached."""
 
 SHUTTING_DOWN = "the master is shutting down"
 """The reason that slaves are told when a master sends all of them away because the master shuts down."""
@@ -296,20 +297,20 @@ class Drains:
     """The drains (the operator's orders to send slaves away) in force. Thread-safe.
 
     Each function of ``on_change`` is called after every change, without the lock. A look-up is cheap, because a dump
-    does one after every message.
+    does one after every message, and an operator may drain thousands of slaves one by one.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._set({})
+        self._drains: dict[Who, Drain] = {}
+        self._found: Recent[Peer, Drain | None] = Recent(_MOST_FOUND)
+        """The results of look-ups. A change removes the results for the slaves that it concerns."""
         self.on_change: list[Callable[[], object]] = []
 
-    def _set(self, drains: dict[Who, Drain]) -> None:
+    def _set(self, drains: dict[Who, Drain], changed: Who) -> None:
         self._drains = drains
-        # Results are cached until the next change.
-        self._find = lru_cache(_MOST_FOUND)(
-            lambda peer: next((one for who, one in drains.items() if who.fits(peer)), None)
-        )
+        for peer in [one for one in self._found if changed.fits(one)]:
+            del self._found[peer]
 
     def drain(self, who: Who, reason: str = "") -> Drain:
         """Drain the slaves that ``who`` selects: their dumps end, and the master refuses them from now on. Return the
@@ -324,14 +325,14 @@ class Drains:
             if old is None and who != Who() and len(self._drains) >= MOST_DRAINS:
                 raise OptionError(f"{MOST_DRAINS} drains are in force: end some, or drain ALL REPLICAS")
             new = Drain(who, reason) if old is None else Drain(who, reason, old.since)
-            self._set({**self._drains, who: new})
+            self._set({**self._drains, who: new}, who)
         self._changed()
         return new
 
     def restore(self, drains: Iterable[Drain]) -> None:
         """Put the drains (orders to send slaves away) into force that an earlier run of the master has saved."""
         with self._lock:
-            self._set({**self._drains, **{drain.who: drain for drain in drains}})
+            self._set({**self._drains, **{drain.who: drain for drain in drains}}, Who())
         self._changed()
 
     def undrain(self, who: Who) -> int:
@@ -341,7 +342,7 @@ class Drains:
         with self._lock:
             kept = {other: drain for other, drain in self._drains.items() if who not in (other, Who())}
             ended = len(self._drains) - len(kept)
-            self._set(kept)
+            self._set(kept, who)
         if ended:
             self._changed()
         return ended
@@ -351,7 +352,15 @@ class Drains:
         not drained.
         """
         # A dump asks after every message, mostly while no drain is in force.
-        return self._find(peer) if self._drains else None
+        if not self._drains:
+            return None
+        try:
+            return self._found[peer]
+        except KeyError:
+            with self._lock:
+                found = next((one for who, one in self._drains.items() if who.fits(peer)), None)
+                self._found[peer] = found
+                return found
 
     def check(self, peer: Peer) -> None:
         """Raise Drained when the operator has drained the slave ``peer`` (sent it away)."""

@@ -14,6 +14,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.filter import Filter
 from dumpfilter.master import who as drain_module
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.process import StateDirectory
@@ -118,6 +119,26 @@ def test_listeners_hear_each_change() -> None:
     drains.undrain(Who())
     drains.undrain(Who())
     assert heard == [1, 0]
+
+
+def test_a_drain_costs_other_slaves_nothing(server: MasterServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator may drain thousands of slaves one by one, and all dumps run in one loop."""
+    register, drains = server.service.register, server.service.drains
+    woken: list[int] = []
+    for server_id in range(1, 51):
+        peer = slave(server_id=server_id, uuid=str(uuid.UUID(int=server_id)))
+        register.begin_dump(register.add(peer, Filter()), lambda number=server_id: woken.append(number))  # type: ignore[misc]
+    peers = [one.peer for one in register.all()]
+    for server_id in range(1, 41):
+        drains.drain(Who.of("server_id", server_id))
+        with monkeypatch.context() as patch:
+            patch.setattr(Who, "fits", lambda who, peer: pytest.fail("a look-up tests the drains again"))
+            found = [one.server_id for one in peers if drains.of(one) is not None]
+        assert found == list(range(1, server_id + 1))
+    assert sorted(set(woken)) == found
+    assert drains.undrain(Who.of("server_id", 7))
+    assert drains.of(peers[6]) is None
+    assert drains.of(peers[7]) is not None
 
 
 @pytest.fixture
