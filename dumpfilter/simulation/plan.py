@@ -334,18 +334,20 @@ def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, f
     a pair of start and end, seconds since the start of the run.
 
     ``links`` has a pair for each reader: its link to the node, with the outages, and the waits before the reader
-    reconnects. Outages without an end are not considered. Without a reader, the only interval is infinite.
+    reconnects. Intervals without an end are left out, since no reader gets anything after their start.
     """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
         downs = [
-            (one.start, retries.restart(one.start, one.end, shape, one.connected))
+            (
+                one.start,
+                math.inf if one.end is None else retries.restart(one.start, one.end, shape, one.connected),
+            )
             for one in shape.outages
-            if one.end is not None
         ]
         pairs = ((max(one[0], other[0]), min(one[1], other[1])) for one in common for other in downs)
         common = [(start, end) for start, end in pairs if start < end]
-    return tuple(common)
+    return tuple(one for one in common if one[1] < math.inf)
 
 
 def retries_of(node: Node) -> Retries:

@@ -167,5 +167,7 @@ def test_a_node_has_no_reader_while_all_are_down() -> None:
     one = LinkShape(outages=(Outage(1, 5), Outage(10, 12)))
     other = LinkShape(outages=(Outage(2, 9, connected=9.5), Outage(11, None)))
     assert all_down([(one, retries)]) == ((1, 5), (10, 12))
-    assert all_down([(one, retries), (other, retries)]) == ((2, 5),)
+    assert all_down([(one, retries), (other, retries)]) == ((2, 5), (11, 12))
+    # Nobody gets anything after the begin of an interval without an end.
+    assert all_down([(other, retries)]) == ((2, 9.5),)
     assert all_down([(one, retries), (LinkShape(), retries)]) == ()
