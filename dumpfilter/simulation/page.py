@@ -206,11 +206,17 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     """
     runs = _with_own_links(results)
     looks = _looks(runs)
+    # A series has the name of a group's first node, and a node may be the first one in some variants only.
+    lags = {
+        (name, run.setting.load, look_of(run)): (run.series.width, run.series.lag.get(node.name, ()))
+        for run in runs
+        for name, node in nodes_by_name(run).items()
+    }
     choices: dict[str, Json] = {}
     for node, load in itertools.product(worst_nodes(runs), sorted({run.setting.load for run in runs})):
-        found = {look_of(run): run for run in runs if run.setting.load == load}
-        if any(any(run.series.lag.get(node, ())) for run in found.values()):
-            lines = [_lag_line(found.get(look), node) for look in looks]
+        found = [lags.get((node, load, look), (_SECOND, ())) for look in looks]
+        if any(any(values) for _, values in found):
+            lines = list(itertools.starmap(_lag_line, found))
             name = node if load == 1 else f"{node}, load × {load:g}"
             choices[name] = {"lines": lines, "segments": _span(lines), "level": _limit(results)}
     drawn = _drawn(looks)
@@ -308,11 +314,8 @@ def _looks(runs: Sequence[Run]) -> list[Look]:
     return list(dict.fromkeys(map(look_of, runs)))
 
 
-def _lag_line(run: Run | None, node: str) -> Json:
-    lags = run.series.lag.get(node, ()) if run is not None else ()
-    if run is None or not lags:
-        return {"x0": 0, "dx": 1, "y": []}
-    dx = run.series.width / _SECOND
+def _lag_line(width: int, lags: Sequence[int]) -> Json:
+    dx = width / _SECOND
     return {"x0": dx / 2, "dx": dx, "y": [max(round(lag / _SECOND, 4), LEAST_LAG) for lag in lags]}
 
 

@@ -74,6 +74,14 @@ def measured() -> Results:
 
 
 @functools.cache
+def regrouped() -> Results:
+    """Return the results of two slaves that are equal without filters, and differ with the filter on the master."""
+    plan = plan_topology(parse_string("m >> a[do-db=a, rate=400kbit] ; m >> b[do-db=b, rate=400kbit]"))
+    settings = tuple(Setting(variant=variant) for variant in (Variant.NONE, Variant.MASTER))
+    return simulate(plan, {plan.origins[0]: _traffic(len(plan.filters))}, Options(settings))
+
+
+@functools.cache
 def hostile() -> Results:
     """Return results in which every name is hostile."""
     names = [f"{HOSTILE}{k}" for k in range(3)]

@@ -7,9 +7,18 @@ import re
 import pytest
 
 from dumpfilter.base.printable import visible
-from dumpfilter.simulation.page import comparisons, frontier_plot, lag_plot, rate_plot, render_page, ways
+from dumpfilter.simulation.page import (
+    comparisons,
+    frontier_plot,
+    lag_plot,
+    look_of,
+    nodes_by_name,
+    rate_plot,
+    render_page,
+    ways,
+)
 from dumpfilter.simulation.results import Method, Results, Variant, microseconds
-from tests.simulation.made_results import CASES, HOSTILE, hostile, many, measured, usual
+from tests.simulation.made_results import CASES, HOSTILE, hostile, many, measured, regrouped, usual
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -36,15 +45,21 @@ def test_the_lag_plot_has_the_worst_lag_of_each_variant() -> None:
     assert plot is not None
     choice = plot.chart.data["choices"][plot.chart.names.index("all")]
     for look, line in zip(plot.looks, choice["lines"], strict=True):
-        run = next(run for run in results.runs if run.setting.load == 1 and look == _look(run))
+        run = next(run for run in results.runs if run.setting.load == 1 and look == look_of(run))
         worst = next(node.lag.worst for node in run.nodes if node.name == "all")
         assert max(line["y"]) == pytest.approx(max(worst / 1e6, 0.001), abs=1e-4)
 
 
-def _look(run: object) -> object:
-    from dumpfilter.simulation.page import look_of
-
-    return look_of(run)  # type: ignore[arg-type]
+def test_a_node_that_only_some_variants_group_has_a_line_for_each() -> None:
+    results = regrouped()
+    assert [len(run.whole_nodes) for run in results.runs] == [1, 2]
+    plot = lag_plot(results)
+    assert plot is not None
+    assert list(plot.chart.names) == ["a", "b"]
+    for name, choice in zip(plot.chart.names, plot.chart.data["choices"], strict=True):
+        for run, line in zip(results.runs, choice["lines"], strict=True):
+            worst = nodes_by_name(run)[name].lag.worst
+            assert max(line["y"]) == pytest.approx(worst / 1e6, abs=1e-4)
 
 
 def test_no_link_carries_more_than_its_rate() -> None:
