@@ -35,7 +35,7 @@ from dumpfilter.console.limits import unread
 from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting
 from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.console.session import Session
+from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import MAX_STATEMENT, Executor
 from dumpfilter.console.sql.grammar import Role
@@ -256,7 +256,9 @@ class Connection:
         login = self._login = await self._greet(greeting, nonce)
         info = await self._verify(login, greeting.plugin, nonce)
         session = Session(self.port, self.id, login.user, self.peer)
-        session.character_set = _character_set(login.collation)
+        session.system_variables = dict.fromkeys(
+            CHARACTER_SET_VARIABLES, _character_set(login.collation).name
+        )
         if (tls := self.stream.tls) is not None:
             session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
         try:
@@ -482,7 +484,7 @@ class Connection:
             return
         with unread(self.port.unread, self._client.user, result):
             for packet in answers.result_set(
-                self._login.capabilities, result, self._client.character_set, binary=binary
+                self._login.capabilities, result, self._client.character_set(), binary=binary
             ):
                 self.stream.put(packet)
                 await self.stream.relieve()
@@ -513,7 +515,7 @@ class Connection:
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
-            parameter = answers.column_definition(Column("?"), self._client.character_set)
+            parameter = answers.column_definition(Column("?"), self._client.character_set())
             for _ in range(statement.parameters):
                 self.stream.put(parameter)
                 await self.stream.relieve()
@@ -526,7 +528,9 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = statement.read_values(fields, answers.codec_of(self._client.character_set))
+        values = statement.read_values(
+            fields, answers.codec_of(self._client.character_set("character_set_client"))
+        )
         await self._answer(statement.with_values(values), binary=True)
 
     async def _com_stmt_send_long_data(self, data: bytes) -> None:
@@ -555,7 +559,7 @@ class Connection:
     def _text(self, data: bytes) -> str:
         # A server replaces invalid bytes of a statement by question marks, also in the names of filter rules. The
         # console refuses such a statement with error 1300, so that no wrong rule is set.
-        charset = self._client.character_set
+        charset = self._client.character_set("character_set_client")
         try:
             return data.decode(answers.codec_of(charset))
         except UnicodeDecodeError as bad:
@@ -568,7 +572,7 @@ class Connection:
     _com_ping = _com_debug = _send_ok
 
     async def _send_error(self, failed: SqlError) -> None:
-        await self.stream.send(answers.error(failed, self._client.character_set))
+        await self.stream.send(answers.error(failed, self._client.character_set()))
 
 
 def _character_set(collation: int) -> CharacterSet:

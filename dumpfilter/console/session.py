@@ -189,10 +189,9 @@ class Session:
         self.port = port
         self.limits = port.limits[user]
         self.database: str | None = None
-        self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
         """The errors, warnings and notes of the last statement, which SHOW WARNINGS returns."""
-        self._variables: dict[str, Value] = {}
+        self.system_variables: dict[str, Value] = {}
         """The values of the system variables that the client has set, by name."""
         self.user_variables: dict[str, Value] = {}
         """The values of the user variables (``@x``) by their names in lower case."""
@@ -218,18 +217,26 @@ class Session:
     def variables(self) -> Mapping[str, Value]:
         """Return the present values of all system variables (``@@x``) of the session by their names."""
         own: dict[str, Value] = {"pseudo_thread_id": self.connection_id, **self.executor.variables()}
-        return ChainMap(own, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
+        return ChainMap(own, self.system_variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
 
-    def set_variable(self, name: str, value: Value, *, globally: bool) -> None:
-        """Set a system variable for this session. A ``value`` of None sets the default.
+    def character_set(self, variable: str = "character_set_results") -> CharacterSet:
+        """Return the character set that ``variable`` has: ``character_set_client`` is that of statements, and
+        ``character_set_results`` that of results.
+        """
+        value = self.system_variables.get(variable, SESSION_VARIABLES[variable])
+        return _known_character_set(variable, str(value))
+
+    def checked(self, name: str, value: Value, globally: bool) -> tuple[str, Value]:
+        """Check that the client may give a system variable a value, and return the variable's name in lower case and
+        the value. For a ``value`` of None return the default.
 
         Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
         variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
         text and a character set without ASCII, and 1115 for an unknown character set.
         """
-        name, character_set = name.lower(), CharacterSet.utf8mb4
+        name = name.lower()
         if name in CHARACTER_SET_VARIABLES and value is not None:
-            character_set = _known_character_set(name, str(value))
+            _known_character_set(name, str(value))
         if name not in self.variables():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
@@ -240,9 +247,7 @@ class Session:
             raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
         if isinstance(value, str) and len(value) > _LONGEST_VALUE:
             raise server_errors.ER_WRONG_VALUE_FOR_VAR(name, value)
-        self._variables[name] = SESSION_VARIABLES[name] if value is None else value
-        if name == "character_set_results":
-            self.character_set = character_set
+        return name, SESSION_VARIABLES[name] if value is None else value
 
     def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
         """Replace the client's user variables (values by name) and prepared statements (by statement id).
@@ -275,11 +280,11 @@ class Session:
             self.port.kept.pop(self.connection_id, None)
 
     def reset(self) -> None:
-        """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. Keep the
-        current database, and the client's character set.
+        """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. The
+        character sets are then the defaults, as on a server. Keep the current database.
         """
         self.diagnostics = ()
-        self._variables.clear()
+        self.system_variables = {}
         self.keep({}, {})
 
     def schema(self, name: str | None) -> str:

@@ -163,8 +163,9 @@ def _assignments(cursor: Cursor) -> str:
 def _set(session: Session, assignments: str) -> Result:
     """Carry out a SET statement in the client's session.
 
-    The values of all assignments are computed before the first variable is set. Raises SqlError for a variable that
-    cannot be set, for a value that the variable cannot have, and for a syntax error.
+    The values of all assignments are computed and checked before the first variable is set. Raises SqlError for a
+    variable that cannot be set, for a value that the variable cannot have, and for a syntax error. Then no variable is
+    set, as on a server.
     """
     tree = parse(f"SET {assignments}", MAX_STATEMENT)
     own: dict[str, Value] = {}
@@ -182,9 +183,9 @@ def _set(session: Session, assignments: str) -> Result:
                 system.append((target.this.name, value, scope in _GLOBAL_SCOPES))
         elif kind != "TRANSACTION":
             raise server_errors.syntax_error(assignments, 0)
+    checked = dict(session.checked(*one) for one in system)
     session.keep(session.user_variables | own, session.prepared)
-    for name, value, globally in system:
-        session.set_variable(name, value, globally=globally)
+    session.system_variables |= checked
     return OK
 
 

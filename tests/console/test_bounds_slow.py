@@ -241,6 +241,8 @@ def test_user_variables(console: ConsoleServer) -> None:
         answer(connection, "SET @a0 = NULL")
         answer(connection, f"SET @b = {LONG}")
         assert failure(connection, f"SET sql_mode = {LONG}")[0] == 1231
+        assert failure(connection, f"SET sql_mode = 'ANSI', @c = {LONG}")[0] == 1041
+        assert answer(connection, "SELECT @@sql_mode") == (("",),)
 
 
 def test_variables_and_prepared_statements_have_one_limit(console: ConsoleServer) -> None:

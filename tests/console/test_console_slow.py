@@ -315,13 +315,45 @@ def test_several_statements_in_a_query_are_an_error(console: ConsoleServer) -> N
         assert client.query("SELECT 1; SELECT 2") == 1064
 
 
-@pytest.mark.parametrize("back", ["NAMES DEFAULT", "character_set_results = DEFAULT", "NAMES 'utf8mb4'"])
+@pytest.mark.parametrize("back", ["NAMES DEFAULT", "character_set_client = DEFAULT", "NAMES 'utf8mb4'"])
 def test_the_character_set_of_a_session_can_be_set_back(console: ConsoleServer, back: str) -> None:
     with connect(console) as connection:
         assert not answer(connection, "SET NAMES latin1")
         assert answer(connection, "SELECT CHAR_LENGTH('ф')") == ((2,),)
         assert not answer(connection, f"SET {back}")
         assert answer(connection, "SELECT CHAR_LENGTH('ф')") == ((1,),)
+
+
+def test_statements_and_results_have_character_sets_of_their_own(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret", collation=8)  # latin1_swedish_ci
+        client.command(b"\x03SELECT @@character_set_client")
+        assert client.rows()[2] == b"\x06latin1"
+        for statement, sent, received in (
+            ("SET NAMES utf8mb4", b"\xc3\xa9", b"\x02\xc3\xa9"),
+            ("SET character_set_results = latin1", b"\xc3\xa9", b"\x01\xe9"),
+            ("SET NAMES utf8mb4, character_set_client = latin1", b"\xe9", b"\x02\xc3\xa9"),
+        ):
+            assert client.query(statement) == "ok"
+            client.command(b"\x03SELECT '" + sent + b"'")
+            assert client.rows()[2] == received
+        assert client.query("SET NAMES latin1") == "ok"
+        # COM_RESET_CONNECTION takes back the character sets of the login, too, as on MySQL.
+        client.command(b"\x1f")
+        assert client.receive()[:1] == b"\0"
+        client.command(b"\x03SELECT '\xc3\xa9'")
+        assert client.rows()[2] == b"\x02\xc3\xa9"
+
+
+@pytest.mark.parametrize(
+    "rest", ["no_such_variable = 2", "server_id = 3", "NAMES klingon", "@b = (SELECT a FROM no_such.t)"]
+)
+def test_a_set_that_fails_changes_nothing(console: ConsoleServer, rest: str) -> None:
+    with connect(console) as connection:
+        assert failure(connection, f"SET @a = 1, sql_mode = 'ANSI', NAMES latin1, {rest}")
+        assert answer(connection, "SELECT @a, @@sql_mode, @@character_set_results") == (
+            (None, "", "utf8mb4"),
+        )
 
 
 def test_databases(console: ConsoleServer) -> None:
