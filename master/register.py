@@ -321,6 +321,14 @@ class RegisteredSlave:
         return _SLAVE_WEIGHT + _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * characters + _ID_WEIGHT * ids
 
 
+class _Weights(dict[str, int]):
+    """The memory of registrations by the slave's id, bytes. Their sum is ``total``, so that a registration costs the
+    same among ten slaves and among ten thousand.
+    """
+
+    total = 0
+
+
 class Register:
     """The registered slaves, by id. Thread-safe.
 
@@ -359,11 +367,11 @@ class Register:
         """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
         self._holders: dict[SlaveKey | SlaveIdentity, RegisteredSlave] = {}
         """The slaves that dump, by user, channel and UUID, and also by user, channel and server id."""
-        self._idle: dict[str, int] = {}
+        self._idle = _Weights()
         """The memory of each registration without a running dump, by the slave's id, bytes. The slave that is idle the
         longest comes first.
         """
-        self._dumping: dict[str, int] = {}
+        self._dumping = _Weights()
         """The memory of each registration with a running dump, by the slave's id, bytes."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
@@ -451,11 +459,11 @@ class Register:
         longest.
         """
         weights = self._dumping if slave.dump else self._idle
-        weights.pop(slave.slave_id, None)
+        weights.total += slave.weight - weights.pop(slave.slave_id, 0)
         weights[slave.slave_id] = slave.weight
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
-            len(self._idle) > self.most_idle or sum(self._idle.values()) > self.most_idle_weight
+            len(self._idle) > self.most_idle or self._idle.total > self.most_idle_weight
         ):
             self._forget(self._slaves[next(iter(self._idle))])
 
@@ -475,7 +483,7 @@ class Register:
         limited.
         """
         for weights in (self._idle, self._dumping):
-            weights.pop(slave.slave_id, None)
+            weights.total -= weights.pop(slave.slave_id, 0)
         for key in (slave.peer.key, slave.peer.identity):
             if self._holders.get(key) is slave:
                 del self._holders[key]
@@ -630,7 +638,7 @@ class Register:
 
         ``flags`` are the verdicts of the filter that the slave is to have.
         """
-        others = sum(self._dumping.values()) - self._dumping.get(slave.slave_id, 0)
+        others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
         if others and others + slave.weight_with(flags) > self.most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "

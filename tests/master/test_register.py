@@ -225,6 +225,8 @@ class Registrations(RuleBasedStateMachine):
             len(slaves) - len(dumping),
             sum(slave.weight for slave in slaves if not slave.dump),
         )
+        for weights in (self.register._idle, self.register._dumping):
+            assert weights.total == sum(weights.values())
 
 
 TestRegistrations = Registrations.TestCase
