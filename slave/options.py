@@ -68,7 +68,7 @@ class SourceOptions(Settings, panel=MASTER_PANEL):
     """
 
     auto_position: bool = False
-    """Begin at each start, and at another master, after the GTIDs that the slave has."""
+    """Begin the first dump, and the first from another master, after the GTIDs that the slave has."""
     log_file: str = setting("", "--start-file")
     """Binlog file at which the first dump begins. Default: the oldest file."""
     log_pos: int = setting(FIRST_EVENT, "--start-position", min=FIRST_EVENT)
