@@ -77,17 +77,19 @@ def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block. At the end raise the first deferred signal,
-    if there is one, and drop the others. If an error ends the block, all deferred signals are dropped.
+    """Defer SIGINT, SIGTERM and SIGHUP until the end of the ``with`` block, also if an error ends the block. At the end
+    raise the first deferred signal, if there is one, and drop the others.
 
     Blocking the signals would not suffice. Another thread would get them, and Python would still interrupt the main
     thread.
     """
     held: list[int] = []
-    with handling(lambda number, _: held.append(number), *ENDINGS):
-        yield
-    for number in held[:1]:
-        signal.raise_signal(number)
+    try:
+        with handling(lambda number, _: held.append(number), *ENDINGS):
+            yield
+    finally:
+        for number in held[:1]:
+            signal.raise_signal(number)
 
 
 def ignore_endings() -> None:

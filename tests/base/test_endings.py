@@ -65,6 +65,17 @@ def test_signals_wait_for_the_end_of_a_context() -> None:
     assert done == ["the end"]
 
 
+def test_a_signal_is_not_lost_when_the_context_ends_with_an_error() -> None:
+    def interrupted() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise ValueError("the end")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted()
+    assert isinstance(caught.value.__context__, ValueError)
+
+
 def test_another_thread_leaves_the_handlers_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
     seen = []
