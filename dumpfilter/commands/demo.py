@@ -21,7 +21,7 @@ class DemoSettings(Settings):
     output: Path = Path("demo")
     """Directory for the split, the report and the servers' logs."""
     split: bool = True
-    """End with the split by schema, and the bandwidth report, on Spark."""
+    """End with the split by schema, and the bandwidth report, on Spark or without it on threads."""
     servers: bool = True
     """End with a real MariaDB source and replica, if MariaDB is installed."""
 

@@ -59,7 +59,7 @@ class SummaryOptions(Settings):
     """
 
     summary: Literal["table", "json", "none"] = "table"
-    """The form of the summary that is printed when the slave ends."""
+    """The form of the summary that is written when the slave ends; none: no summary."""
     summary_file: Path | None = None
     """Write the summary to this file instead of standard output."""
 

@@ -157,8 +157,9 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
 
     In the foreground a live table shows each node's position, lag and
     savings, until Ctrl-C. Then everything ends, and the report is printed.
-    Ctrl-C and kill leave no process and no file. After kill -9 the next up
-    or down cleans.
+    Ctrl-C and kill leave no process. They remove the directory if up made
+    it, and otherwise leave the logs. With --keep all files stay. After
+    kill -9 the next up or down cleans.
 
     Examples:
 
@@ -245,7 +246,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
 def down_command(place: TopologyOptions) -> None:
     """End a topology that runs in the background or in another terminal.
 
-    After kill -9 of the topology's process, down removes its files.
+    After kill -9 of the topology's process, down removes the directory with everything in it.
 
     Example:
 
@@ -335,7 +336,8 @@ def status_command(given: StatusSettings) -> None:
     A node is a server, master or slave of the running topology, and a link is the network connection of two nodes. With
     --json also the ports, accounts, addresses and directories.
 
-    Exit codes: 0 good. 4 a node has a problem. 3 no topology is up.
+    Exit codes: 0 good. 4 a node has a problem, such as an ended process or a stopped replication thread. 3 no topology
+    is up.
 
     Examples:
 

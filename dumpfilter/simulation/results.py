@@ -64,8 +64,8 @@ class OutageFigures(Model):
     end: int | None
     """The end of the outage; None if the link stayed down."""
     catch_up: int | None
-    """The time from the outage's end until the link's reader was as close to the source as before, microseconds; None
-    if never.
+    """The time from the outage's end until the link's reader was as close to the source as before, microseconds. None
+    if it never was, or if any transaction of the run never arrived over the link.
     """
 
 
@@ -269,8 +269,8 @@ class Results(Model):
     nodes: tuple[NodeDescription, ...] = ()
     """The nodes of the topology. Empty if the slaves come from a slaves file."""
     limit: int
-    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values that keep the lag
-    below it.
+    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values with which
+    the lag is at most the limit.
     """
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()

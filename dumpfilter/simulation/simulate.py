@@ -94,8 +94,8 @@ class Options:
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
-    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values that keep the lag
-    below it.
+    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values with which
+    the lag is at most the limit.
     """
     applier: Hop | None = None
     """The speed at which each node applies transactions, as a hop. None: applying takes no time."""
