@@ -64,8 +64,8 @@ class OutageFigures(Model):
     end: int | None
     """The end of the outage; None if the link stayed down."""
     catch_up: int | None
-    """The time from the outage's end until the link's reader was as close to the source as before, microseconds. None
-    if it never was, or if any transaction of the run never arrived over the link.
+    """The time from the outage's end until the link's reader was as close to the source as before, microseconds. None:
+    never, or a transaction of the run never arrived over the link.
     """
 
 
