@@ -464,7 +464,8 @@ class BinlogStore:
 
         By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The method searches the
         earlier files, the newest first. If the prepared transaction is not found, its XA COMMIT or XA ROLLBACK is
-        always sent. That happens when its file was purged, or an earlier file cannot be read.
+        always sent. That happens when its file was purged, or an earlier file is damaged. Raises BinlogUnreadable if an
+        earlier file cannot be read at the moment.
         """
         if not segment.unknown_ends:
             return segment
@@ -472,14 +473,19 @@ class BinlogStore:
         missing = set(segment.unknown_ends.values()) - held.keys()
         names = self.binlogs.names
         earlier = names[: names.index(name)] if missing and name in names else []
-        # Damage in an earlier file must not stop a dump of this file. The prepared transaction counts as not found.
-        with contextlib.suppress(DumpfilterError):
+        try:
             for before in reversed(earlier):
                 prepared = self.open_file(before).prepared_at_end()
                 held.update({xid: prepared[xid] for xid in missing & prepared.keys()})
                 missing -= held.keys()
                 if not missing:
                     break
+        except DumpfilterError as error:
+            # Damage in an earlier file must not stop a dump of this file. The prepared transaction counts as not found.
+            # An error that may pass must not be recorded so. The next dump opens the earlier file again.
+            if isinstance(error, BinlogUnreadable) and error.momentary:
+                self.forget_files([before])
+                raise
         held.update(dict.fromkeys(missing, ALWAYS))
         return segment.with_known_ends(held)
 

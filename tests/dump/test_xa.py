@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import permutations
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.reader import unreadable
 from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
@@ -16,6 +20,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import canonical, ended_xid
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
 from tests.dump.reference import events_of
 from tests.oracle.dumping import dump as oracle_dump
@@ -211,6 +216,25 @@ def test_damage_in_an_earlier_file_is_not_the_later_ones(tmp_path: Path) -> None
     numbers, counts = sent(BinlogStore(made.write(tmp_path)), "bin.000003")
     assert numbers == [8, 9, 10]
     assert counts.events_undecided == 3
+
+
+def test_an_earlier_file_that_cannot_be_read_for_a_moment_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: IndexedFile) -> NoReturn:
+        raise unreadable(OSError(errno.ESTALE, "Stale file handle"), file=file.name)
+
+    index = three_files()[0].write(tmp_path)
+    store, wanted = BinlogStore(index), sent(BinlogStore(index), "bin.000003")
+    earlier = store.open_file("bin.000002")
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexedFile, "prepared_at_end", fail)
+        with pytest.raises(
+            BinlogUnreadable, match=r"bin\.000002: cannot be read: Stale file handle; try again"
+        ):
+            sent(store, "bin.000003")
+    assert store.open_file("bin.000002") is not earlier
+    assert sent(store, "bin.000003") == wanted
 
 
 def test_what_is_always_sent_ends_always(tmp_path: Path) -> None:
