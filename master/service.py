@@ -8,6 +8,7 @@ shows the events.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
@@ -452,8 +453,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         peer = context.peer()
         details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
-            slave = await self.reader.serve(lambda: self._register(request, peer))
-            warnings = await self.reader.serve(lambda: self.filter_warnings.texts(slave))
+            # An edge opens its relay log for the first slave, and waits for the disk.
+            reader = await asyncio.to_thread(lambda: self.reader)
+            slave = await reader.serve(lambda: self._register(request, peer))
+            warnings = await reader.serve(lambda: self.filter_warnings.texts(slave))
         audit_slave("Register", slave.peer, peer)
         log.info(
             "registered",

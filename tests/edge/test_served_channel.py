@@ -10,14 +10,17 @@ from typing import cast
 
 import pytest
 
-from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.security.passwords import StoredPassword
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.edge import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.service import Context
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.relay_position import RelayPosition
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.test_relay_plans import receive
 
 
@@ -102,3 +105,29 @@ def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) 
     assert served.store.binlogs.names == ["relay-bin.000001"]
     served.close()
     loop.close()
+
+
+def test_a_registration_does_not_open_the_relay_log_in_the_loop(relay_dir: Path) -> None:
+    """The loop serves all channels, and a disk may answer late."""
+    info = SimpleNamespace(auto_position=True)
+    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    opened_in: list[threading.Thread] = []
+
+    def load_config(names: NameRules) -> MasterConfig:
+        opened_in.append(threading.current_thread())
+        return MasterConfig()
+
+    async def register() -> None:
+        served = ServedChannel("", asyncio.get_running_loop(), load_config=load_config)
+        served.note(RelayPosition("relay-bin.000001", 700))
+        served.serve(cast("Slave", slave))
+        opened_in.clear()
+        context = SimpleNamespace(peer=lambda: "ipv4:127.0.0.1:1")
+        with pytest.raises(OptionError, match="server_id 0"):
+            await served.Register(pb.RegisterRequest(), cast("Context", context))
+        assert served.opened is not None
+        served.close()
+
+    asyncio.run(register())
+    assert len(opened_in) == 1
+    assert threading.current_thread() not in opened_in
