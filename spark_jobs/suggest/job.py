@@ -132,8 +132,8 @@ def suggest(
     options: SuggestOptions | None = None,
     gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
-    """Return the tables with the most bytes in a binlog set, and the filter rules that would save most for each slave
-    and for all slaves.
+    """Return the tables with the most bytes in a binlog set, and the filter rules that would save most for each slave.
+    Slaves of one semantics (classic or effective) also get the rules that would save most for all of them.
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
@@ -155,11 +155,13 @@ def suggest(
     search = Search(facts, names, {table for tables in kept.values() for table in tables}, knowledge)
     slaves = _grouped(definitions or [NOBODY], facts, search)
     served = [one for one in slaves if not one.nothing_passes]
-    groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
+    # The rules of one semantics are unknown options to the other.
+    is_shared = len(served) > 1 and len({one.definition.semantics for one in served}) == 1
+    groups = [[one] for one in served] + ([served] if is_shared else [])
     found = run(
         partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
     )
-    together = found.pop() if len(served) > 1 else None
+    together = found.pop() if is_shared else None
     of_slave = dict(zip(served, found, strict=True))
     plans = [of_slave.get(one, Found([[one]])) for one in slaves]
     planned = dict.fromkeys(

@@ -115,7 +115,8 @@ class Suggestions(Model):
     together: Plan | None
     """The rules that save most if each is added to all slaves. Slaves with ``nothing_passes`` are left out.
 
-    None if at most one group of slaves with equal filters remains.
+    None if at most one group of slaves with equal filters remains, or if the slaves have different semantics (classic
+    and effective).
     """
     without_reader: int
     """The sum of ``bytes_with_parts`` over the tables that no slave receives."""

@@ -338,7 +338,7 @@ class Search:
         slaves with their traffic after each rule, and the rejected rules.
 
         Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
-        break replication. The texts of the rules have the semantics (classic or effective) of the first slave.
+        break replication. All slaves must have the same semantics (classic or effective).
         """
         semantics = slaves[0].definition.semantics
         stages, rules = [slaves], list[Rule]()
