@@ -180,7 +180,7 @@ async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) ->
     source: Logged | None = None
     reason = "its source has more"
     try:
-        source = await asyncio.to_thread(upstream)
+        source = await reader.ask_source(upstream)
         ahead = await reader.serve(functools.partial(ahead_of, wanted, source, server_uuid))
     except DumpfilterError as error:
         reason = f"its source cannot be asked: {error}"

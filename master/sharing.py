@@ -17,6 +17,7 @@ import contextlib
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakSet
@@ -29,7 +30,7 @@ from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import CacheState, IndexedFile, NotCached, RecentCache
 from dumpfilter.master.limits import started_pool
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.store import BinlogStore, Logged
 
 T = TypeVar("T")
 
@@ -164,6 +165,9 @@ class SharedReader:
         self._loop = loop
         self._workers = started_pool(_WORKERS, "dump-work")
         self._servants = started_pool(_SERVANTS, "grpc-call")
+        self._asker = started_pool(1, "ask-source")
+        self._question: Future[Logged] | None = None
+        """The newest question to the source, the server from which the binlog is received."""
         self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEPS_KEPT, lambda step: 1)
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
@@ -220,6 +224,8 @@ class SharedReader:
         """Stop the threads that read the binlog and those that serve other requests."""
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
+        # A source that cannot be reached must not delay the end.
+        self._asker.shutdown(wait=False, cancel_futures=True)
 
     def waiter(self) -> Waiter:
         """Return the :class:`Waiter` with which a new dump waits for its chunks. The dump counts as running until
@@ -248,6 +254,19 @@ class SharedReader:
         function's result or raise its error.
         """
         return await self._loop.run_in_executor(self._servants, function)
+
+    async def ask_source(self, upstream: Callable[[], Logged]) -> Logged:
+        """Ask the source, the server from which the binlog is received, for its logged GTIDs. ``upstream`` is the
+        function that asks the source (:attr:`BinlogStore.upstream`). Return the function's result or raise its error.
+
+        Callers that come while a question runs share the next question. The answer to the running question may lack
+        transactions that a caller's slave has meanwhile.
+        """
+        question = self._question
+        if question is None or question.running() or question.done():
+            question = self._question = self._asker.submit(upstream)
+        # The end of one caller must not cancel the question of the others.
+        return await asyncio.shield(asyncio.wrap_future(question))
 
     async def step(self, place: DumpPlace, seconds: float, waiter: Waiter) -> Step | CommitStep | None:
         """Return the next step (chunks, which are messages) of a dump. The step begins at ``place``, the dump's

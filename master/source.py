@@ -191,7 +191,6 @@ class SourceThread:
         self._is_new = not self._store.names
         self._retry_seconds = retry_seconds
         self._keeps_waiting = source.keeps_waiting
-        self._asking = threading.Lock()
         self.on_ended: Callable[[], None] = lambda: None
         """The function that is called when :meth:`ended` returns an error from now on, so that waiting dumps end."""
         self.error: DumpfilterError | None = None
@@ -244,17 +243,14 @@ class SourceThread:
         DumpfilterError when the source cannot be asked.
         """
         url = self.follower.url
-        with self._asking:
-            connection = SourceConnection(url)
-            try:
-                facts = ask_facts(connection)
-                if self._store.source is not None:
-                    self._store.source.check_is(
-                        facts.family, facts.server_uuid, str(url), self._store.directory
-                    )
-                return _ask_logged(connection, facts)
-            finally:
-                connection.close()
+        connection = SourceConnection(url)
+        try:
+            facts = ask_facts(connection)
+            if self._store.source is not None:
+                self._store.source.check_is(facts.family, facts.server_uuid, str(url), self._store.directory)
+            return _ask_logged(connection, facts)
+        finally:
+            connection.close()
 
     def _forget_error(self, facts: SourceFacts) -> None:
         del facts

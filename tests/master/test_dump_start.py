@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
+import threading
 import uuid as uuids
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.errors import BinlogUnreadable, PositionError
+from dumpfilter.base.errors import BinlogUnreadable, ConnectionLost, PositionError
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.master.dump_start import Wanted, _file_for, ahead_of, find_position, is_later, logged_for
+from dumpfilter.master import dump_start
+from dumpfilter.master.dump_start import (
+    Wanted,
+    _file_for,
+    ahead_of,
+    check_place,
+    find_position,
+    is_later,
+    logged_for,
+)
 from dumpfilter.master.replicas.answers import gtid_position
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.server import MasterServer
+from dumpfilter.master.store import BinlogStore, Logged
 from tests.master.replicas.serving import header, serving
 from tests.master.test_relay_plans import receive
 from tests.support import DATA
@@ -166,3 +178,42 @@ def test_a_file_that_does_not_tell_its_gtids_yet_is_no_start(name: str, tmp_path
 )
 def test_places_are_compared_by_the_number_of_the_file(file: str, offset: int, later: bool) -> None:
     assert is_later((file, offset), ("bin.999999", 4)) == later
+
+
+def test_slaves_that_wait_for_the_source_share_a_question(
+    server: MasterServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The running question began before the slaves came, and may miss what they have. They share the next one."""
+    asked: list[str] = []
+    answers = threading.Event()
+
+    def upstream() -> Logged:
+        asked.append(threading.current_thread().name)
+        answers.wait(20)
+        raise ConnectionLost("the source cannot be reached")
+
+    async def serve(function: Callable[[], object]) -> object:
+        return function()
+
+    monkeypatch.setattr(dump_start, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(server.reader.store, "upstream", upstream)
+    # Each slave then comes to its question in its first turn of the loop.
+    monkeypatch.setattr(server.reader, "serve", serve)
+    own = server.service.master_uuid
+    wanted = Wanted(parse_gtid_set(f"{own}:1-999999"))
+
+    async def check() -> list[BaseException | None]:
+        first = asyncio.create_task(check_place(wanted, server.reader, own))
+        while not asked:
+            await asyncio.sleep(0.001)
+        others = [asyncio.create_task(check_place(wanted, server.reader, own)) for _ in range(50)]
+        await asyncio.sleep(0)
+        others.pop().cancel()
+        # Logins use the same threads.
+        await asyncio.to_thread(answers.set)
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    refusals = server.loop.wait(check())
+    assert len(refusals) == 50
+    assert all(isinstance(refusal, BinlogUnreadable) and refusal.momentary for refusal in refusals)
+    assert len(asked) == 2
