@@ -138,6 +138,12 @@ class ServedChannel(DumpFilterService):
                 self.opened = self._open_relay_log()
             return self.opened
 
+    async def opened_reader(self) -> SharedReader:
+        """Return :attr:`reader`, which is opened in another thread, because the disk may be slow. Raises BinlogError as
+        the property does.
+        """
+        return await asyncio.to_thread(lambda: self.reader)
+
     def _open_relay_log(self) -> SharedReader:
         # A client may have added the channel on the console.
         channels = () if self._slave is None else self._slave.channels_now

@@ -8,7 +8,6 @@ shows the events.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hmac
 import ipaddress
@@ -428,6 +427,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         assert self._reader is not None
         return self._reader
 
+    async def opened_reader(self) -> SharedReader:
+        """Return :attr:`reader`, which an edge opens on first use. Raises BinlogError as the property does."""
+        return self.reader
+
     @property
     def store(self) -> BinlogStore:
         """The store of the binlog set that the master serves, with the cached index of the parts that dumps have read.
@@ -453,8 +456,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         peer = context.peer()
         details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
-            # An edge opens its relay log for the first slave, and waits for the disk.
-            reader = await asyncio.to_thread(lambda: self.reader)
+            reader = await self.opened_reader()
             slave = await reader.serve(lambda: self._register(request, peer))
             warnings = await reader.serve(lambda: self.filter_warnings.texts(slave))
         audit_slave("Register", slave.peer, peer)
@@ -629,7 +631,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         Ends with the status ABORTED when a newer dump of the slave has begun, and with UNAVAILABLE when the master
         shuts down.
         """
-        slave = await self.reader.serve(lambda: self.register.get(request.slave_id))
+        slave = await (await self.opened_reader()).serve(lambda: self.register.get(request.slave_id))
         with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):
             dump = await self._begin_dump(request, slave)
             try:
@@ -681,7 +683,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """
         peer = context.peer()
         with self._logging_refusal("", "status refused", "", peer):
-            slaves = await self.reader.serve(lambda: self._known_to(request, peer))
+            slaves = await (await self.opened_reader()).serve(lambda: self._known_to(request, peer))
         return await self.reader.serve(lambda: self._status(slaves))
 
     def _known_to(self, request: pb.StatusRequest, peer: str) -> list[KnownSlave]:
