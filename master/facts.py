@@ -102,8 +102,8 @@ class Slaves(
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs."""
     slave_gone = metric("slave.presence.is_missing")
-    """1 if no dump runs for a slave that was served within --keep-slaves or that a [[replica]] names. It is 0 for a
-    slave that read up to the end and left."""
+    """1 if no dump runs for a slave that was served or refused within --keep-slaves or that a [[replica]] names, also
+    while it is drained. It is 0 for a slave that read up to the end and left."""
     file = column("slave.file", _TEXT)
     position = column("slave.position")
     transactions_read = _count("transactions_read")

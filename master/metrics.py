@@ -64,7 +64,8 @@ class Master(Facts[MasterView], prefix=PREFIX):
     drains = metric(lambda master: len(master.server.service.drains.all()))
     """Drains in force."""
     send_delay_seconds = metric(lambda _: MEASURED.send_delay, Latency)
-    """Time from the commit of a chunk's first transaction until a dump hands the chunk to gRPC."""
+    """Time from the commit of a chunk's first transaction until a dump hands the chunk to the connection
+    of a slave or real replica."""
     plan_seconds = metric(lambda _: MEASURED.plan, Latency)
     """Time to decide which events of a segment are sent, for all dumps together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)

@@ -40,12 +40,13 @@ class MasterOptions(Settings):
     slaves and replicas with error 1236 at the end of the store, wait keeps them waiting."""
 
     config: Path | None = None
-    """A TOML file with the users, of replication and of the console, and the filters imposed on slaves
-    (docs/master.md)."""
+    """A TOML file with the users, of replication and of the console, the filters imposed on slaves, and those of real
+    replicas (docs/master.md)."""
 
     state_dir: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_OPERATION)
-    """A directory of this master, in which it keeps the slaves' counts and the drains for its next start. Without it
-    a restart begins with zeros. It may not be the directory of the binlogs."""
+    """A directory of this master, in which it keeps for its next start the slaves' counts, the drains, and the filters
+    that operators changed on the console. Without it a restart loses them. It may not be the directory of the
+    binlogs."""
     keep_slaves: float = setting("7d", parse=parse_time, metavar="TIME", rich_help_panel=_OPERATION)
     """Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, such as 12h
     or 7d."""

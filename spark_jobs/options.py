@@ -56,8 +56,8 @@ class BandwidthOptions(ReadOptions):
     price_per_gb: float | None = setting(None, "--price", min=0, metavar="PER_GB", show_default=False)
     """Price of a GB (10^9 bytes). The results then show the price of a month's traffic."""
     audience: Audience | None = setting(None, "--for", show_default=False)
-    """The readers whose bytes are counted: real replicas, or slaves of dumpfilter. Default: replicas if the binlogs
-    have GTIDs.
+    """The readers whose bytes are counted: real replicas, or slaves of dumpfilter. Default: replicas, unless
+    a slave has rules and the binlogs are MySQL's without GTIDs.
     """
     most_units: int = setting(MOST_UNITS, is_option=False)
     """The number of units (rows of the tally) above which tasks merge counts that all filters treat alike.

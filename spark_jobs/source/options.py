@@ -184,7 +184,8 @@ class SourceOptions:
     exploded: bool = False
     """Whether each changed row of a rows event becomes a row of the data source."""
     table: tuple[str, str] | None = None
-    """The database and name of the only table whose changed rows become rows of the data source. None: all events do.
+    """The database and name of the only table whose changed rows become rows of the data source. None: all events
+    become rows, or with ``exploded`` the changed rows of all tables.
     """
     names: tuple[str, ...] = ()
     """The names of the table's columns, for a binlog that does not record them."""
