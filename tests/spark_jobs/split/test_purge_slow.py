@@ -239,7 +239,7 @@ def test_a_disk_that_says_no(parts: Path) -> None:
     kept = index.read_bytes()
     index.unlink()
     index.mkdir()
-    with pytest.raises(OutputError, match=r"shop-bin\.index: cannot be written: Is a directory"):
+    with pytest.raises(OutputError, match=r"shop-bin\.index: cannot be read: Is a directory"):
         purge_split(parts, "shop", names[2])
     assert (parts / names[0]).exists()
     index.rmdir()
