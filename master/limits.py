@@ -68,7 +68,7 @@ MAX_WATCHES = 64
 MAX_WATCHES_OF_HOST = 16
 """The largest number of health watches of one host at once."""
 
-MAX_SHORT_CALLS = 500
+MAX_SHORT_CALLS = 1000
 """The largest number of health checks and Alive calls at once. An Alive call tells the master that a slave that dumps
 is alive.
 """

@@ -154,16 +154,15 @@ def replace_directory(new: Path, target: Path, aside: Path) -> None:
     """Rename the directory ``new`` to ``target``. An existing ``target`` is renamed to ``aside`` first, and the caller
     removes ``aside``.
 
-    If the renaming fails, OSError is raised, and the existing directory has its old name again. Raises OutputError if
-    the rename cannot be synced to the disk.
+    If the renaming fails or is interrupted, the error is raised, and the existing directory has its old name again.
+    Raises OutputError if the rename cannot be synced to the disk.
     """
-    is_there = target.exists()
-    if is_there:
-        os.rename(target, aside)
     try:
+        if target.exists():
+            os.rename(target, aside)
         os.rename(new, target)
     except BaseException:
-        if is_there:
+        if aside.exists() and not target.exists():
             os.rename(aside, target)
         raise
     sync_path(target.parent)

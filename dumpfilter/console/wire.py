@@ -484,6 +484,22 @@ class Login(NamedTuple):
     """The level at which the client wants packets compressed with zstd."""
 
 
+_HEEDED = (
+    Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_COMPRESS
+    | Capabilities.CLIENT_PROTOCOL_41
+    | Capabilities.CLIENT_SSL
+    | Capabilities.CLIENT_PLUGIN_AUTH
+    | Capabilities.CLIENT_CONNECT_ATTRS
+    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capabilities.CLIENT_DEPRECATE_EOF
+    | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+)
+"""The capabilities that matter after the login. Python keeps every combination of flags that a process has ever had, so
+clients must not be able to make more than a few thousand of them.
+"""
+
+
 def asks_for_tls(data: bytes) -> bool:
     """Tell whether the client's first packet asks for TLS, instead of being a login."""
     return len(data) == _TLS_REQUEST and bool(Fields(data).uint(4) & Capabilities.CLIENT_SSL)
@@ -497,7 +513,7 @@ def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Log
     TLS without having begun it.
     """
     fields = Fields(data)
-    capabilities = Capabilities(fields.uint(4)) & server
+    capabilities = Capabilities(fields.uint(4) & int(server & _HEEDED))
     starts_no_tls = Capabilities.CLIENT_SSL in capabilities and not is_encrypted
     if Capabilities.CLIENT_PROTOCOL_41 not in capabilities or starts_no_tls:
         raise MalformedPacket

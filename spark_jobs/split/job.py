@@ -45,7 +45,7 @@ from dumpfilter.base.files import committed, locked, replace_directory
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
+from dumpfilter.binlog.gtid import SEQ_NO_MAX, MariadbGtid, MysqlGtidSet, SourceKey
 from dumpfilter.binlog.gtid_events import (
     GtidList,
     decode_gtid_list,
@@ -467,7 +467,7 @@ class _Gtids:
         for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
             source = sources[int(of[place])]
             self._last.pop(source, None)
-            self._last[source] = int(gtids[place, 1])
+            self._last[source] = int(gtids[place, 1]) & SEQ_NO_MAX
 
     def _take(self) -> MysqlGtidSet:
         """Merge the GTIDs added since the last call into the GTID set of the output's earlier files, and return this

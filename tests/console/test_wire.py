@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import ssl
 import struct
@@ -21,6 +22,7 @@ from dumpfilter.console.wire import (
     CompressedChannel,
     codec_of,
     open_stream,
+    parse_login,
 )
 
 
@@ -133,6 +135,15 @@ def test_zlib_is_preferred() -> None:
     assert codec_of(both, 3) is codec_of(Capabilities.CLIENT_COMPRESS, 3) is ZLIB
     assert codec_of(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM, 3) not in (ZLIB, None)
     assert codec_of(Capabilities(0), 3) is None
+
+
+def test_logins_cannot_fill_the_memory_with_combinations_of_flags() -> None:
+    before = len(Capabilities._value2member_map_)
+    chance = random.Random(1)
+    for _ in range(3000):
+        flags = chance.getrandbits(32) | Capabilities.CLIENT_PROTOCOL_41.value
+        parse_login(flags.to_bytes(4, "little") + bytes(60), Capabilities(0xFFFF_FFFF), is_encrypted=True)
+    assert len(Capabilities._value2member_map_) - before < 600
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True])

@@ -64,7 +64,7 @@ _DECLARED = {
 }
 
 MAX_STATEMENT = 16 << 10
-"""The length limit of a statement that sqlglot parses, in characters. The limit bounds the time and memory of parsing.
+"""The length limit of a statement that sqlglot parses, in characters. The limit bounds the memory of parsing.
 """
 
 _MOST_TOKENS = 1000
@@ -72,6 +72,11 @@ _MOST_TOKENS = 1000
 
 Python's garbage collector stops all threads while it frees a statement's tree, and a longer statement has a larger
 tree.
+"""
+
+_MOST_STEPS = 5000
+"""The limit of the steps in which sqlglot parses a statement. An ordinary statement takes about one step for each
+token. Each further JOIN without ON, and each further parenthesis after words such as DATE, doubles the number of steps.
 """
 
 FUNCTION_PREFIX = "my_"
@@ -144,13 +149,21 @@ class _Reader(MySQL):
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: MySQLParser.FUNCTION_PARSERS[name] for name in ("CAST", "CONVERT", "GROUP_CONCAT")
         }
+        _steps = 0
+
+        def _advance(self, times: int = 1) -> None:
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise server_errors.too_long(MAX_STATEMENT)
+            super()._advance(times)
 
 
 def parse(text: str, longest: int = MAX_STATEMENT) -> exp.Expr:
     """Parse one statement in MySQL's SQL, a SELECT or SET, and return its syntax tree.
 
-    Raises SqlError for a syntax error, for more than one statement, for a text of more than ``longest`` characters, for
-    too many words, and for a version comment (``/*! … */``).
+    Raises SqlError for a syntax error, for more than one statement, and for a version comment (``/*! … */``). Raises
+    SqlError also for a text of more than ``longest`` characters, for too many words, and for a text that takes too long
+    to parse.
     """
     if len(text) > longest or next(islice(tokens(text), _MOST_TOKENS, None), None) is not None:
         raise server_errors.too_long(MAX_STATEMENT)

@@ -67,3 +67,22 @@ def test_an_error_leaves_the_old_results(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert (output / RESULTS).read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_an_interruption_while_the_results_are_published_leaves_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out"
+    write(output, "old")
+    rename = os.rename
+
+    def interrupted(source: Path, target: Path) -> None:
+        rename(source, target)
+        if source == output:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(output, "new")
+    assert (output / RESULTS).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [output]

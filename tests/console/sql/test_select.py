@@ -451,6 +451,10 @@ def test_stop(text: str) -> None:
         ),
         (f"SELECT '{'x' * 300_000}'", 3170),
         ("SELECT " + "(" * 490 + "1" + ")" * 490, 1436),
+        # The steps of the parser double with each JOIN, and with each of the parentheses.
+        ("SELECT * FROM filters" + " JOIN filters AS f" * 30, 3170),
+        ("SELECT " + "BINARY (" * 30 + "1" + ")" * 30, 3170),
+        ("SELECT " + "DATE(" * 30 + "1" + ")" * 30, 3170),
     ],
 )
 def test_limits_of_size(text: str, number: int) -> None:

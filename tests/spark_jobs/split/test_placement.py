@@ -19,11 +19,13 @@ def test_the_entry_of_the_last_transaction_is_the_last_of_its_domain() -> None:
     before = GtidList((MariadbGtid(0, 11, 5), MariadbGtid(0, 12, 7), MariadbGtid(3, 11, 1)))
     prolog = make_event(EventType.GTID_LIST, encode_gtid_list(before), checksum=fd.checksum)
     gtids = _Gtids(FileIndex(0, "", "", prolog=prolog), fd)
-    gtids.add(np.array([[0, 6], [-1, 0]]), [(0, 11)])
+    # A number of 2**63 or more is negative in the columns of a segment.
+    gtids.add(np.array([[0, 6], [1, -1], [-1, 0]]), [(0, 11), (5, 1)])
     event = gtids.event(fd)
     assert EventHeader.unpack(event).type == EventType.GTID_LIST
     assert decode_gtid_list(bytes(fd.body(event))).gtids == (
         MariadbGtid(0, 12, 7),
         MariadbGtid(0, 11, 6),
         MariadbGtid(3, 11, 1),
+        MariadbGtid(5, 1, 2**64 - 1),
     )
