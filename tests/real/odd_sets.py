@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 Name = tuple[str, str]
 
 DATABASES = ("shop", "s_p", "Shop", "a.b", "x y", "späß", "h`s", "sap", "t")
-TABLES = ("t", "t", "T", "t_1", "tx1", "t%", "a.b", "select", "é", "e", "t`q", "日本", "v-1", "1a", "lock")
+TABLES = (
+    *("t", "t", "T", "t_1", "tx1", "t%", "a.b", "select", "é", "e", "t`q", "日本", "v-1", "1a", "lock"),
+    *("history", "package"),
+)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _RESERVED = {"select", "lock"}
 NO_DATABASE = 2
@@ -148,9 +151,9 @@ class OddWorkload:
     def _table(self) -> str:
         return self._one(self._objects.tables) or "nosuch.t"
 
-    def _t(self) -> str:
-        """Return a table with the name t, in some case and database."""
-        return self._one([name for name in self._objects.tables if name[1].lower() == "t"]) or "t"
+    def _t(self, word: str = "t") -> str:
+        """Return a table with the name ``word``, in some case and database."""
+        return self._one([name for name in self._objects.tables if name[1].lower() == word]) or word
 
     def _new(self, *names: str) -> str:
         database = self._random.choice(self._objects.databases or ["nosuch"])
@@ -232,6 +235,10 @@ class OddWorkload:
             f"UPDATE {a} x, (SELECT MAX(id) m FROM {b}) d, {c} z SET z.v = {v} WHERE z.id <= d.m",
             f"UPDATE {a} x, {b} y SET x.v = {v} WHERE x.id IN (SELECT id FROM {c} AS i WHERE id IN (SELECT 1))",
             f"UPDATE {a}, {b} SET {a}.v = {v}, {b}.v = {v}",
+            f"UPDATE {a} x RIGHT JOIN {b} y ON x.id = y.id SET {self._random.choice('xy')}.v = {v}",
+            f"UPDATE {a} x NATURAL RIGHT JOIN {b} y, {c} z SET z.v = {v}, y.w = 'r'",
+            f"UPDATE {a} x, ({b} y LEFT JOIN {c} z USING (id) RIGHT JOIN {a} u USING (id)) SET y.v = {v}",
+            f"UPDATE {a} x JOIN {b} y SET y.v = (SELECT MAX(o.id) FROM {c} o RIGHT JOIN {c} p USING (id))",
             f"DELETE FROM {a} ORDER BY id LIMIT 1",
             f"DELETE QUICK FROM {a} WHERE id IN (SELECT id FROM {b} AS o) LIMIT 1",
             f"DELETE x FROM {a} AS x, {b} AS y WHERE x.id = y.id AND x.id % 3 = 0",
@@ -239,6 +246,8 @@ class OddWorkload:
             f"DELETE FROM y USING {a} AS x JOIN {b} AS y ON x.id = y.id WHERE x.id % 5 = 0",
             f"DELETE {a}, {b} FROM {a}, {b} WHERE {a}.id = {b}.id AND {a}.id % 6 = 0",
             f"DELETE {a}.* FROM {a} JOIN {b} WHERE {a}.id % 7 = 0",
+            f"DELETE x, y FROM {a} AS x RIGHT JOIN {b} AS y ON x.id = y.id WHERE y.id % 8 = 0",
+            f"DELETE {self._random.choice(('', 'QUICK '))}history FROM {a} x JOIN {self._t('history')} USING (id)",
             f"DELETE {self._random.choice(('t', 'T'))} FROM {a} JOIN {b} WHERE 1",
             f"DELETE FROM t USING {self._t()} JOIN {self._t()} ON 1",
             f"DELETE T FROM {self._t()} JOIN {self._t()} JOIN {a} x ON 1",
@@ -255,6 +264,8 @@ class OddWorkload:
                 f"UPDATE {a} AS y, {view} AS x SET x.v = {v} WHERE x.id = y.id",
                 f"INSERT INTO {view} (v) VALUES ({v})",
                 f"DELETE FROM {view} LIMIT 1",
+                f"UPDATE {view} x JOIN {a} y USING (id) SET y.v = {v} WHERE y.id IN (SELECT id FROM {c} AS o)",
+                f"UPDATE {view} x LEFT JOIN {a} y USING (id) SET x.v = {v}, y.v = (SELECT MAX(v) FROM {c} AS o)",
             ]
         if function := self._one(self._objects.functions):
             forms += [
@@ -280,6 +291,7 @@ class OddWorkload:
                 f"WITH q AS (SELECT id FROM {b}) UPDATE {a} x JOIN q ON q.id = x.id SET x.v = {v}",
                 f"UPDATE {a} x, LATERAL (SELECT MAX(v) m FROM {b} y WHERE y.id = x.id) l SET x.v = l.m",
                 f"UPDATE {a} x, JSON_TABLE('[1,2]', '$[*]' COLUMNS (k INT PATH '$')) j SET x.v = {v} WHERE x.id = j.k",
+                f"UPDATE {a} x JOIN {b} y USING (id) SET y.v = {v} WHERE (y.id, y.v, y.w) IN (TABLE {c})",
                 f"INSERT INTO {a} TABLE {b}",
                 f"REPLACE INTO {a} TABLE {b} ORDER BY id LIMIT 2",
             ]
@@ -305,6 +317,8 @@ class OddWorkload:
                     f"UPDATE {a} SET v = NEXT VALUE FOR {sequence}",
                     f"INSERT INTO {a} (v) SELECT NEXTVAL({sequence})",
                     f"DELETE FROM {a} WHERE id = NEXTVAL({sequence})",
+                    f"UPDATE {a} x, (SELECT LASTVAL({sequence}) s FROM {b}) d, {c} z SET z.v = {v}",
+                    f"UPDATE {a} x JOIN {b} y ON (x.id < 9 OR y.id = LASTVAL({sequence})) JOIN {c} z SET z.v = {v}",
                     f"INSERT INTO {sequence} VALUES ({9000 + self._row}, 1, 999999, 5, 1, 100, 0, 0)",
                 ]
         self._row += 1
@@ -483,6 +497,8 @@ class OddWorkload:
             f"GRANT ALL ON {database}.* TO {user} WITH GRANT OPTION",
             f"GRANT RELOAD ON *.* TO {user}",
             f"REVOKE INSERT ON {a} FROM {user}",
+            f"GRANT SELECT ON package TO {user}",
+            f"REVOKE SELECT ON package FROM {user}",
             f"REVOKE ALL ON {database}.* FROM {user}",
             f"REVOKE ALL PRIVILEGES, GRANT OPTION FROM {user}",
             f"RENAME USER {user} TO u5, u5 TO {user}",
@@ -518,6 +534,15 @@ class OddWorkload:
             f"ALTER TABLE {name} ADD COLUMN z INT",
             f"CREATE TABLE {self._new()} LIKE {name}",
         ]
+        if self._family == "mariadb":
+            new = self._new("tmp", "seq")
+            return self._random.choice(
+                (
+                    self._random.sample(forms, 3),
+                    [f"CREATE TEMPORARY SEQUENCE {name}", f"ALTER TABLE {name} RENAME TO {new}"],
+                    [f"DROP TEMPORARY SEQUENCE {self._random.choice(('', 'IF EXISTS '))}{name}"],
+                )
+            )
         return self._random.sample(forms, 3)
 
     def _administration(self) -> list[str]:

@@ -537,7 +537,7 @@ def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> N
         return None
     if parsed.updated is not None:
         written = tuple(name for names in parsed.updated for name in names)
-    elif parsed.listed is not None and parsed.listed_whole:
+    elif parsed.listed is not None and parsed.objects is not None:
         written = parsed.listed
     else:
         return None

@@ -7,11 +7,12 @@ rules stand there. The parser reports a statement that it does not understand as
 
 Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
 in the global table list (the server's list of a statement's tables). Recorded for every kind in tests/oracle/data
-(``*-statement-kinds``, ``*-forms``, ``*-forms2``).
+(``*-statement-kinds``, ``*-forms``, ``*-forms2``, ``*-forms3``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -56,7 +57,30 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
     >>> parse_statement("RENAME TABLE a TO d2.b").renames
     ((TableName(database=None, table='a'), TableName(database='d2', table='b')),)
     """
-    return read_head(StatementReader(text, family))
+    reader = StatementReader(text, family)
+    parsed = read_head(reader)
+    has_order = parsed.listed is not None or (
+        parsed.kind is K.DELETE and max(map(len, parsed.updated or [()])) > 1
+    )
+    if has_order and _UNKNOWN_ORDER[family].search(text):
+        return replace(parsed, updated=None, listed=None)
+    if parsed.listed is not None and _SUBQUERY.search(text, reader.token.start):
+        # The tables of a subquery after SET come after ``listed``.
+        return replace(parsed, listed_whole=False)
+    return parsed
+
+
+_UNKNOWN_ORDER = {
+    "mysql": re.compile(r"(?<![a-z_])RIGHT\b(?!\s*\()", re.IGNORECASE),
+    "mariadb": re.compile(r"(?<![a-z_])(?:NEXTVAL|LASTVAL|CURRVAL|SETVAL|VALUE[\W\dM]+FOR)\b", re.IGNORECASE),
+}
+"""Patterns of the texts with which an UPDATE or DELETE of several tables is undecided, by the family of the server.
+
+MySQL 9.7 lists the tables right of a RIGHT JOIN before those left of it, and MySQL 5.7 after them. The version of the
+replica counts, which the master does not know. MariaDB also lists the sequences of an expression. A digit may precede
+a word, as in ``/*!50000RIGHT*/``.
+"""
+_SUBQUERY = re.compile(r"(?<![a-z_])(?:SELECT|TABLE)\b", re.IGNORECASE)
 
 
 def read_head(reader: StatementReader) -> StatementFacts:
@@ -198,7 +222,9 @@ def _update(reader: StatementReader, begin: Token) -> StatementFacts:
 
 
 def _delete(reader: StatementReader, begin: Token) -> StatementFacts:
-    reader.accept_all("LOW_PRIORITY", "QUICK", "IGNORE", "HISTORY")
+    # In MySQL, and after another modifier in MariaDB, HISTORY is a table's name.
+    if reader.family == "mysql" or not reader.accept("HISTORY"):
+        reader.accept_all("LOW_PRIORITY", "QUICK", "IGNORE")
     from_first = bool(reader.accept("FROM"))
     targets = _targets(reader)
     found, names = References(), None
@@ -357,9 +383,9 @@ def _table(reader: StatementReader, what: str, verb: Verb, about: _About) -> Sta
         return (_create_table if verb is Verb.CREATE else _alter_table)(reader, about)
     kind = K.DROP_TABLE if what in ("TABLE", "TABLES") else K(what)
     names = reader.names(0 if verb is Verb.DROP else 1)
-    if kind is K.DROP_TABLE and about["temporary"] and about["conditional"] and names:
-        # A replica always executes DROP TEMPORARY TABLE IF EXISTS (mysql_execute_command). Otherwise a temporary table
-        # that passed the filter would stay.
+    if verb is Verb.DROP and about["temporary"] and about["conditional"] and names:
+        # A replica always executes DROP TEMPORARY TABLE (or SEQUENCE) IF EXISTS (mysql_execute_command). Otherwise a
+        # temporary table that passed the filter would stay.
         return _without_tables(kind, names, **about)
     if kind is K.SEQUENCE and verb is Verb.ALTER and names:
         # MariaDB does not mark the sequence as updated. So any table rule drops the statement, as the empty list says.
@@ -675,10 +701,15 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
         opened = ["*" if words[:1] == ["all"] else "roles_mapping"]
         on = " ".join(words)
     else:
-        what = reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "TABLE")
-        if what == "PACKAGE":
-            reader.accept("BODY")
-        name = _granted_on(reader)
+        first, name, what = reader.token.word, _granted_on(reader), ""
+        # Before TO or FROM, a word such as PACKAGE is the table's name.
+        if first in ("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "TABLE") and not reader.sees(
+            "TO", "FROM"
+        ):
+            what = first
+            if what == "PACKAGE":
+                reader.accept("BODY")
+            name = _granted_on(reader)
         if name is None:
             return StatementFacts(K.ACCOUNT)
         # A server revokes rights on an object that no longer exists.

@@ -119,6 +119,8 @@ class TestRecordings:
             assert dropped == stopped or (stopped and case["passed_but_failed"]), name
 
     def test_a_lost_statement_was_lost(self, recording: Recording) -> None:
+        if recording.name.endswith("-forms3"):
+            return  # Its statements change no row for good.
         for name, case in recording.oracle["cases"].items():
             if case["stopped"]:
                 continue

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.statement import (
     Statement,
     StatementKind,
@@ -180,7 +181,6 @@ UPDATED: list[tuple[str, tuple[tuple[TableName, ...], ...] | None]] = [
     ("UPDATE t FOR PORTION OF p FROM '2000' TO '2001' SET a = 1", (names("t"),)),
     ("WITH RECURSIVE q (a, b) AS (SELECT 1, 2), r AS (SELECT 2) UPDATE t SET a = 1", (names("t"),)),
     ("DELETE LOW_PRIORITY QUICK IGNORE FROM d.t PARTITION (p) WHERE a = (SELECT 1 FROM u)", (names("d.t"),)),
-    ("DELETE HISTORY FROM t BEFORE SYSTEM_TIME '2020-01-01'", (names("t"),)),
     # several tables: those that are targets, in the order of the FROM clause
     ("DELETE b, a FROM a JOIN b ON a.i = b.i WHERE a.i = 1", (names("a", "b"),)),
     ("DELETE FROM y, x USING d.a AS x, b AS y WHERE x.i = y.i", (names("d.a", "b"),)),
@@ -225,7 +225,9 @@ UPDATED: list[tuple[str, tuple[tuple[TableName, ...], ...] | None]] = [
     ("CREATE SEQUENCE d.s START WITH 1", (names("d.s"),)),
     ("ALTER SEQUENCE IF EXISTS d.s RESTART 1", ((), names("d.s"))),
     ("DROP SEQUENCE IF EXISTS d.s", (names("d.s"),)),
-    ("DROP TEMPORARY SEQUENCE IF EXISTS d.s", (names("d.s"),)),
+    ("DROP TEMPORARY SEQUENCE d.s", (names("d.s"),)),
+    ("DROP TEMPORARY SEQUENCE IF EXISTS d.s", ()),
+    ("CREATE TEMPORARY SEQUENCE IF NOT EXISTS d.s", (names("d.s"),)),
     ("ALTER TABLE d.t ANALYZE PARTITION p0", (names("d.t"),)),
     ("ANALYZE NO_WRITE_TO_BINLOG TABLE a, d.b", (names("a", "d.b"),)),
     ("OPTIMIZE TABLES a", (names("a"),)),
@@ -240,6 +242,11 @@ UPDATED: list[tuple[str, tuple[tuple[TableName, ...], ...] | None]] = [
     ("GRANT SELECT ON *.* TO u", (ALL_GRANTS,)),
     ("GRANT SELECT, INSERT (a, b) ON TABLE d.t TO u", (names("d.t"), ALL_GRANTS)),
     ("GRANT EXECUTE ON FUNCTION f TO u", (names("f"), ALL_GRANTS)),
+    ("GRANT SELECT ON package TO u", (names("package"), ALL_GRANTS)),
+    ("GRANT SELECT (i) ON library.t TO u", (names("library.t"), ALL_GRANTS)),
+    ("GRANT EXECUTE ON PACKAGE BODY d.p TO u", (names("d.p"), ALL_GRANTS)),
+    ("GRANT EXECUTE ON FUNCTION `to` TO u", (names("to"), ALL_GRANTS)),
+    ("REVOKE SELECT ON function FROM u", (names("function"), ALL_GRANTS)),
     ("GRANT PROXY ON u TO v", (ALL_GRANTS,)),
     ("REVOKE IF EXISTS SELECT ON t FROM u", (names("t"), ALL_GRANTS)),
     ("REVOKE ALL PRIVILEGES, GRANT OPTION FROM u", (ALL_GRANTS,)),
@@ -262,6 +269,58 @@ def test_updated_tables(text: str, updated: object) -> None:
 def test_double_quotes_are_names_under_ansi_quotes() -> None:
     text = 'REPLACE DELAYED INTO "d"."t" VALUES ("x")'
     assert read_text(text, sql_mode=MODE_ANSI_QUOTES).updated == (names("d.t"),)
+
+
+HISTORIES = [
+    ("DELETE HISTORY FROM t BEFORE SYSTEM_TIME '2020-01-01'", None, "t"),
+    ("DELETE history FROM a JOIN history USING (i)", "history", "a"),
+    ("DELETE LOW_PRIORITY history FROM a JOIN history USING (i)", "history", "history"),
+    ("DELETE QUICK IGNORE history FROM a JOIN history USING (i)", "history", "history"),
+    ("DELETE FROM history USING a JOIN history USING (i)", "history", "history"),
+]
+
+
+@pytest.mark.parametrize(("text", "mysql", "mariadb"), HISTORIES)
+def test_history_is_a_word_of_mariadb_after_delete_alone(text: str, mysql: str | None, mariadb: str) -> None:
+    """As recorded in mysql-forms3 and mariadb-forms3. MariaDB knows the second text as a syntax error."""
+    assert read_text(text).updated == (mysql and (names(mysql),))
+    assert read_text(text, family="mariadb").updated == (names(mariadb),)
+
+
+UNORDERED = [
+    ("UPDATE a RIGHT JOIN b ON a.i = b.i SET b.j = 1", "mysql"),
+    ("UPDATE a natural right outer JOIN b SET b.j = 1", "mysql"),
+    ("UPDATE a /*!50000RIGHT*/ JOIN b USING (i) SET b.j = 1", "mysql"),
+    ("UPDATE c, (SELECT a.i FROM a RIGHT JOIN b USING (i)) x, a SET a.j = 1", "mysql"),
+    ("DELETE a, b FROM a RIGHT JOIN b USING (i)", "mysql"),
+    ("UPDATE a, (SELECT LASTVAL(s) FROM b) x, c SET c.j = 1", "mariadb"),
+    ("UPDATE a JOIN b ON (a.i = PREVIOUS VALUE FOR s) JOIN c SET c.j = 1", "mariadb"),
+    ("UPDATE a JOIN b ON (a.i = PREVIOUS VALUE /*M!100000 FOR */ s) JOIN c SET c.j = 1", "mariadb"),
+    ("UPDATE a JOIN b ON (a.i = s.currval) JOIN c SET c.j = 1", "mariadb"),
+]
+
+
+@pytest.mark.parametrize(("text", "family"), UNORDERED)
+def test_tables_whose_order_the_text_does_not_tell(text: str, family: Family) -> None:
+    for one in ("mysql", "mariadb"):
+        made = make_statement(read_text(text, family=one), current_database="now", table_map_for_update=1)
+        assert (made.updated is None) == (one == family)
+
+
+def test_the_order_does_not_matter_for_one_table() -> None:
+    assert read_text("DELETE b FROM a RIGHT JOIN b USING (i)").updated == (names("b"),)
+    assert read_text("UPDATE a SET i = (SELECT 1 FROM b RIGHT JOIN c USING (i))").updated == (names("a"),)
+    assert statement(
+        "UPDATE a JOIN b ON RIGHT(a.i, 1) = b.i SET b.j = 1", table_map_for_update=2
+    ).updated == (names("b"),)
+
+
+@pytest.mark.parametrize("rest", ["x.j = (SELECT 1 FROM c)", "x.j = 1 WHERE x.i IN (TABLE c)"])
+def test_a_bit_beyond_the_list_may_mean_a_table_of_a_subquery(rest: str) -> None:
+    text = f"UPDATE v JOIN a AS x USING (i) SET {rest}"
+    assert statement(text, table_map_for_update=4).updated is None
+    assert statement(text, table_map_for_update=2).updated == (names("a"),)
+    assert statement("UPDATE v JOIN a USING (i) SET a.j = 1", table_map_for_update=4).updated == ((),)
 
 
 MARIADB_GRANTS = [
@@ -309,6 +368,7 @@ LISTED = [
     ("UPDATE a JOIN b ON a.i = @limit AND b.i = @for SET a.j = 1", "a b", True),
     ("UPDATE a JOIN b ON a.lock = b.left JOIN c SET a.j = 1", "a b c", True),
     ("UPDATE a, JSON_TABLE('[1]', '$[*]' COLUMNS (k INT PATH '$')) jt SET a.j = 1", "a .*", True),
+    ("UPDATE a, JSON_TABLE((SELECT s FROM b), '$' COLUMNS (k INT PATH '$')) jt, c SET c.j = 1", "a", False),
 ]
 
 
