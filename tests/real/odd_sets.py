@@ -356,6 +356,7 @@ class OddWorkload:
             f"ALTER TABLE {a} TRUNCATE PARTITION p0",
             f"ALTER TABLE {a} DROP PARTITION p0",
             f"ALTER TABLE {a} REMOVE PARTITIONING",
+            f"ALTER TABLE {a} {self._random.choice(('ANALYZE', 'CHECK', 'OPTIMIZE', 'REBUILD'))} PARTITION p0",
             f"ALTER TABLE {a} CONVERT TO CHARACTER SET utf8mb4",
             f"ALTER TABLE {a} ORDER BY v",
             f"RENAME TABLE {a} TO {new}",
@@ -461,6 +462,7 @@ class OddWorkload:
         if one := self._one(self._objects.events):
             forms += [f"DROP EVENT {if_exists}{one}", f"ALTER EVENT {one} RENAME TO {self._new('ev')}"]
             forms.append(f"ALTER {definer}EVENT {one} DO {body}")
+            forms.append(f"ALTER EVENT {one} DO ALTER TABLE {a} RENAME TO {b}")
         return [self._random.choice(forms)]
 
     def _qualified_trigger(self, number: int) -> str:
@@ -509,6 +511,7 @@ class OddWorkload:
             "DROP ROLE IF EXISTS r1",
             f"GRANT PROXY ON u1 TO {user}",
             f"SET DEFAULT ROLE r1 {'FOR' if self._family == 'mariadb' else 'TO'} {user}",
+            f"SET DEFAULT ROLE NONE {'FOR' if self._family == 'mariadb' else 'TO'} {user}",
             f"SET PASSWORD FOR {user} = {'PASSWORD' if self._family == 'mariadb' else ''}('Se-1')",
             f"SET PASSWORD FOR {user} = 'Se-2'",
         ]
@@ -570,10 +573,18 @@ class OddWorkload:
             "SET SESSION foreign_key_checks = 0",
         ]
         if self._family == "mysql":
-            forms.append(f"ANALYZE TABLE {a} UPDATE HISTOGRAM ON v")
+            forms += [
+                f"ANALYZE TABLE {a} UPDATE HISTOGRAM ON v",
+                "CREATE TABLESPACE ts ADD DATAFILE 'ts.ibd'",
+                f"ALTER TABLE {a} TABLESPACE ts",
+                "DROP TABLESPACE ts",
+                f"CREATE LIBRARY {self._new('lib')} LANGUAGE JAVASCRIPT AS 'x'",
+                f"DROP LIBRARY {self._new('lib')}",
+            ]
         return [self._random.choice(forms)]
 
 
+_GRANT_TABLES = ("user", "db", "tables_priv", "procs_priv", "proxies_priv", "global_priv", "roles_mapping")
 _REWRITES = ("store", "people", "shop", "sap")
 
 
@@ -599,7 +610,8 @@ def odd_rules(seed: int, number: int) -> list[list[str]]:
 
 
 def _value(draw: random.Random, kind: str) -> str:
-    database, table = draw.choice((*DATABASES, "store", "mysql")), draw.choice((*TABLES, "v", "seq", "tmp"))
+    database = draw.choice((*DATABASES, "store", "mysql"))
+    table = draw.choice(_GRANT_TABLES if database == "mysql" else (*TABLES, "v", "seq", "tmp"))
     if draw.random() < 0.1:
         database, table = _swapped(draw, database), _swapped(draw, table)
     if kind.endswith("-db"):

@@ -252,6 +252,10 @@ class RealServer(Server):
         self.sql("SET SESSION foreign_key_checks = 1")
         users = self.sql(f"SELECT user, host FROM mysql.user WHERE {_MADE_USERS}")
         self.sql(*(f"DROP USER '{user}'@'{host}'" for user, host in users))
+        if self.family == "mariadb":
+            # A role of MariaDB has no host, and DROP USER refuses it.
+            roles = self.sql("SELECT user FROM mysql.user WHERE is_role = 'Y' AND user <> 'PUBLIC'")
+            self.sql(*(f"DROP ROLE {identifier(role)}" for (role,) in roles))
         if collation:
             # Row events name no character set. A table in another one than the source's refuses the recorded rows.
             self.sql(f"SET SESSION collation_server = {collation}")

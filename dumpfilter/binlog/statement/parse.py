@@ -117,13 +117,14 @@ def make_statement(
     if updated_databases is None:
         updated_databases = _databases(parsed, current_database)
     updated = parsed.updated if parsed.listed is None else _picked(parsed, table_map_for_update or 0)
+    involved = parsed.listed if parsed.kind is K.ACCOUNT else tables_info
     return Statement(
         parsed.kind,
         current_database,
         parsed.database,
         None if updated_databases is None else tuple(sorted(updated_databases)),
         updated,
-        (tables_info or ()) if updated is None else (),
+        (involved or ()) if updated is None else (),
         parsed.dropped_trigger,
     )
 
@@ -410,7 +411,8 @@ def _routine(reader: StatementReader, what: str, verb: Verb, about: _About) -> S
 
 def _event(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     names = reader.names(1)
-    if verb is Verb.ALTER and names and reader.skip_to("RENAME"):
+    # DO begins the event's body, whose statements may rename tables.
+    if verb is Verb.ALTER and names and reader.skip_to("RENAME", "DO") == "RENAME":
         reader.accept("TO")
         if new := reader.name():
             return _without_tables(K.EVENT, (*names, new), renames=((names[0], new),), **about)
@@ -763,6 +765,10 @@ def _set(reader: StatementReader, begin: Token) -> StatementFacts:
         if not is_password and not reader.accept("ROLE"):
             return UNKNOWN
         found = _account(reader)
+        if reader.family == "mariadb" and not is_password:
+            # If a replica's rules pass roles_mapping, it looks for the user and the role before it checks the rules on
+            # global_priv (acl_check_set_default_role). Without them it stops, so it must get the statement.
+            found = replace(found, listed=grant_tables("mariadb", "roles_mapping"))
         if reader.accept("FOR") if is_password else reader.skip_to("FOR", "TO"):
             found = replace(found, verb=Verb.ALTER, thing=Thing.ACCOUNT, accounts=_read_accounts(reader))
         return found

@@ -172,8 +172,8 @@ class Statement:
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
     involved: Names = ()
-    """The tables that a Query event of the extended format (WL#40) lists. The field is filled only when ``updated`` is
-    None.
+    """The tables that a Query event of the extended format (WL#40) lists, or the grant tables of MariaDB's SET DEFAULT
+    ROLE. The field is filled only when ``updated`` is None.
 
     The event does not tell which of these tables the statement updates, and which it only reads.
     """
@@ -257,7 +257,8 @@ class StatementFacts:
     ``listed`` instead.
     """
     listed: Names | None = None
-    """The tables of an UPDATE of several tables, in the server's order; None for other statements.
+    """The tables of an UPDATE of several tables, in the server's order; None for other statements. For MariaDB's SET
+    DEFAULT ROLE, the grant tables that decide whether a replica looks for the user and changes the role.
 
     The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates. The list may be
     incomplete (``listed_whole``).

@@ -118,6 +118,7 @@ OBJECTS: list[tuple[str, tuple[str, ...] | None]] = [
     ("DROP PROCEDURE IF EXISTS a.p", ("a",)),
     ("CREATE EVENT a.e ON SCHEDULE EVERY 1 DAY DO SELECT 1", ("a",)),
     ("ALTER EVENT a.e ON SCHEDULE EVERY 1 DAY RENAME TO b.e", ("a", "b")),
+    ("ALTER EVENT a.e DISABLE DO ALTER TABLE a.t RENAME TO b.t", ("a",)),
     ("CREATE SEQUENCE a.s", ("a",)),
     ("CREATE PACKAGE BODY a.p AS END", ("a",)),
     # data
