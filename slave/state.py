@@ -327,9 +327,9 @@ class MasterInfo(PlaceInfo):
         """
         if not applied.source_file:
             return MasterInfo(family=self.family, retrieved=applied.executed)
-        same_master = applied.master_uuid == self.master_uuid
-        # Transactions that the applier has executed may be excepted from the dump of any master.
-        except_gtids = self.except_gtids if same_master or not self.except_gtids else applied.executed
+        # `except_gtids` belongs to the newest dump by GTID. After a failover and a failback the applier may still be in
+        # an earlier dump of the same master, and lack some of these transactions.
+        except_gtids = applied.executed if self.except_gtids else ""
         place = applied.model_dump(include=set(PlaceInfo.model_fields))
         return self.model_copy(update={**place, "except_gtids": except_gtids, "retrieved": applied.executed})
 
