@@ -224,11 +224,11 @@ def _factor(reader: StatementReader, found: References) -> bool:
         # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
         return _list(reader, found) and bool(reader.accept(")"))
     if reader.token.word == "JSON_TABLE":
-        begin = reader.advance().end
+        reader.advance()
         if not reader.accept_parentheses():
             return False
-        # MariaDB allows a subquery here, whose tables are listed, too.
-        found.whole &= "SELECT" not in reader.text[begin : reader.token.start].upper()
+        # MariaDB lists the tables of a subquery in the parentheses, too, and not DERIVED but another name.
+        found.whole &= reader.family == "mysql"
         return _add(reader, found, DERIVED)
     name = reader.name()
     if name is None:
