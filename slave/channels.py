@@ -472,7 +472,7 @@ class Channel:
             )
             # If fetching again did not help, the head of the file that the applier reads may be damaged.
             self._receive_again(whole=attempt > 1, in_io_thread=finder is self.io)
-            if not self.options.alone and not self.io.running:
+            if self.relay_end.is_last and not self.io.running:
                 self._start_io(self.info)
             return True
         finally:

@@ -467,12 +467,12 @@ class IoThread(ChannelThread):
 
     def _watch(self, call: Any, seconds: float) -> None:
         """Store the running gRPC call ``call``, so that another thread can cancel it. The call is cancelled by STOP
-        REPLICA, or when the master sends nothing for ``seconds``.
+        REPLICA, when the master sends nothing for ``seconds``, or when the helper thread has failed.
         """
         with self._lock:
             self._silent_until = time.monotonic() + seconds
             self._call = call
-        if self.stopping:
+        if self.stopping or self._ticker_error is not None:
             call.cancel()
 
     def _cancel(self) -> None:

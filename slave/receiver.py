@@ -241,7 +241,7 @@ class Receiver:
             self._relay_end.publish(to.relay_position)
             self._drop_kept(to)
             self._completed.clear()
-            other = bool(to.relay_file) and to.filter_digest != self.filter_digest
+            other = bool(to.source_file) and to.filter_digest != self.filter_digest
             self.place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
             self.filter_digest = to.filter_digest
             self._save(synced=False)

@@ -142,6 +142,21 @@ def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp
             assert read_index(directory)[0] == (needed or names[-1])
 
 
+def test_damage_after_the_end_of_the_binlog_is_fetched_again(binlogs: Path, tmp_path: Path) -> None:
+    """With --once the I/O thread has ended when the applier finds the damage."""
+    with serving(binlogs) as master, driven(tmp_path / "s", OLD, once=True) as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD")
+        wait_until(lambda: slave.channel().io.ended and not slave.channel().io.running)
+        path = tmp_path / "s" / "relay-bin.000002"
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 4
+        path.write_bytes(data)
+        slave.sql("START REPLICA SQL_THREAD")
+        slave.stopped()
+        assert slave.place() == master.end
+
+
 # -- another master
 
 

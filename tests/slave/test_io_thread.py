@@ -321,6 +321,20 @@ def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
         thread.run()
 
 
+def test_a_disk_that_is_full_between_two_connections_stops_it(served, tmp_path):
+    """The helper thread has ended, so that nobody would notice a silent master."""
+    thread = make_thread(tmp_path / "s", served([(1, grpc.StatusCode.UNAVAILABLE)]).port)
+
+    def flush():
+        if thread.state.startswith("Waiting to reconnect"):
+            raise OutputError("master.info: cannot be written: No space left on device")
+
+    thread._receiver.flush_if_due = flush
+    thread._stop.wait = lambda seconds: wait_until(lambda: thread._ticker_error)
+    with pytest.raises(OutputError, match=r"master.info: cannot be written"):
+        thread.run()
+
+
 def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
     """Flow control bounds the chunks in memory, however long the stream."""
     files = masters.synthetic([[(True, [60_000])] * 400])

@@ -242,6 +242,15 @@ def test_a_filter_that_changes_is_remembered(masters, tmp_path):
         assert slave.receiver.place.info.other_filters == MasterInfo.read(tmp_path).other_filters == other
 
 
+def test_a_filter_that_changes_is_remembered_without_the_relay_log(masters, tmp_path):
+    """The applier may hold prepared XA transactions of a relay log that was discarded because of damage."""
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
+    nothing = {"relay_file": "", "relay_offset": 0, "filter_digest": "another"}
+    slave.receiver.rewind(slave.receiver.place.info.model_copy(update=nothing))
+    assert MasterInfo.read(tmp_path).other_filters
+
+
 def test_relay_logs_without_master_info(tmp_path):
     (tmp_path / "relay-bin.000001").write_bytes(b"whose?")
     with pytest.raises(StateCorrupt, match=r"master.info: the file is missing"):
