@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import functools
 import json
+import re
 from pathlib import Path
 
 from dumpfilter.binlog.format import Family
@@ -110,10 +111,24 @@ _OTHERS = {
     "greek": str.maketrans("‘’", "ʽʼ"),
     "hebrew": str.maketrans("¯", "‾"),
     "koi8u": str.maketrans("∙", "•"),
-    "sjis": str.maketrans("＼", "\\"),
-    "ujis": str.maketrans("＼", "\\"),
 }
 """The characters that the servers map differently, by character set: from Python's character to the servers'."""
+
+_WIDE_BACKSLASH = "＼"
+_MAPS_TO_ASCII = frozenset({"sjis", "ujis"})
+"""The character sets of which the servers map a two-byte character to an ASCII character: ``＼`` to a backslash."""
+
+_UNCERTAIN = {
+    "big5": "╴￣ˍ／＼十卅",
+    "cp1256": "ٹڈکڑںھہے",
+    "cp932": "\x80\uf8f0-\uf8f3",
+    "greek": "€₯ͺ",
+    **dict.fromkeys(_MAPS_TO_ASCII, _WIDE_BACKSLASH),
+}
+"""The characters that :func:`decode` returns for some bytes of which a server makes another character in a name.
+
+MySQL makes a question mark or U+FFFD of most of them. A value is a part of a regular expression's character class.
+"""
 
 _THREE_BYTES = 0x8F
 """The byte before the two bytes of a character of JIS X 0212 in EUC."""
@@ -140,16 +155,46 @@ def decode(data: bytes, charset: str | None) -> str:
     >>> decode(b"\x95", "koi8u"), decode(b"\xf5\xa1", "ujis") == chr(0xE000), decode(b"\xad\xa1", "eucjpms")
     ('•', True, '①')
     """
-    if charset == LATIN1:
-        return "".join(bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in data)
+    text = valid_text(data, charset)
+    if text is None:
+        return "0x" + data.hex().upper()
+    return text.replace(_WIDE_BACKSLASH, "\\") if charset in _MAPS_TO_ASCII else text
+
+
+def valid_text(data: bytes, charset: str | None) -> str | None:
+    """Return ``data`` as text, as :func:`decode` does, but None when the bytes are not valid in the character set.
+
+    No byte above 0x7F becomes an ASCII character, so that an SQL text keeps its tokens. So the result differs from
+    that of :func:`decode` for one character of sjis and ujis.
+    """
     codec = "utf-8" if charset is None else CODECS.get(charset)
-    if codec is not None:
-        try:
-            text = data.decode(codec, _ADDED.get(charset or "", "strict"))
-            return text.translate(_OTHERS[charset]) if charset in _OTHERS else text
-        except UnicodeDecodeError:
-            pass
-    return "0x" + data.hex().upper()
+    if codec is None:
+        return None
+    try:
+        text = data.decode(codec, _ADDED.get(charset or "", "strict"))
+    except UnicodeDecodeError:
+        return None
+    return text.translate(_OTHERS[charset]) if charset in _OTHERS else text
+
+
+@functools.cache
+def _uncertain(charset: str | None) -> re.Pattern[str]:
+    # In many single-byte sets the server reads U+00A0 as white space, and some bytes after -- as a comment's begin.
+    return re.compile(f"[\xa0\udc80-\udcff{_UNCERTAIN.get(charset or '', '')}]|--[^\0-\x7f]")
+
+
+def has_certain_names(text: str, charset: str | None) -> bool:
+    """Tell whether a server certainly reads the names in an SQL text without literals as Python decoded them.
+
+    ``charset`` is the character set from which ``text`` was decoded; None if unknown. Surrogates stand for bytes that
+    are not valid in the character set.
+    """
+    return not _uncertain(charset).search(text)
+
+
+def _latin1(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return chr(error.object[error.start]), error.start + 1
 
 
 def _big5(error: UnicodeError) -> tuple[str, int]:
@@ -209,8 +254,16 @@ def _euc_without_extensions(error: UnicodeError) -> tuple[str, int]:
     return _euc(error)
 
 
-_ADDED = {"big5": "dumpfilter.big5", "ujis": "dumpfilter.ujis", "eucjpms": "dumpfilter.eucjpms"}
+_ADDED = {
+    "latin1": "dumpfilter.latin1",
+    "big5": "dumpfilter.big5",
+    "ujis": "dumpfilter.ujis",
+    "eucjpms": "dumpfilter.eucjpms",
+}
 """The codec error handlers, by character set, that decode the characters that Python's codecs lack."""
 
-for _charset, _handler in (("big5", _big5), ("ujis", _euc_without_extensions), ("eucjpms", _euc)):
+for _charset, _handler in (
+    *((LATIN1, _latin1), ("big5", _big5)),
+    *(("ujis", _euc_without_extensions), ("eucjpms", _euc)),
+):
     codecs.register_error(_ADDED[_charset], _handler)

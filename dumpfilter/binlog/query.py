@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
-from dumpfilter.binlog.charsets import CODECS, charset_name
+from dumpfilter.binlog.charsets import CODECS, charset_name, valid_text
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.cursor import BytesLike, Cursor, decode_name, encode_name
 from dumpfilter.binlog.events import EventType
@@ -222,13 +222,14 @@ class QueryEvent:
     raw: bytes
     """The uncompressed statement in the client's character set."""
     text: str
-    """The statement's decoded text. Bytes that are not valid in the client's character set are kept by
+    """The statement's decoded text. Bytes that Python cannot decode from the client's character set are kept by
     surrogateescape.
     """
-    text_exact: bool
-    """Whether Python knows the client's character set.
+    has_certain_tokens: bool
+    """Whether ``text`` certainly has the tokens that the server reads.
 
-    Otherwise the statement's text is decoded as latin-1 and may be inexact.
+    The tokens are uncertain if an invalid byte may hide a backslash, and for the character set swe7, in which ASCII
+    symbols are letters.
     """
     tables_info: tuple[TableName, ...] | None
     """The tables that the event names in WL#40's extended format; None for an event in the servers' usual format.
@@ -430,43 +431,52 @@ def _query(parts: _Parts, *, compressed: bool = False) -> QueryEvent:
     thread_id, exec_time, _, error_code, _ = _HEADER.unpack(parts.header)
     status = decode_status_variables(parts.status)
     raw = uncompress(parts.statement) if compressed else bytes(parts.statement)
-    text, exact = decode_statement(raw, status.charset_client)
+    text, is_certain = decode_statement(raw, client_charset(status.charset_client))
     tables = None if parts.tables_info is None else decode_tables_info(parts.tables_info)
     return QueryEvent(
-        thread_id, exec_time, error_code, decode_name(parts.db), status, raw, text, exact, tables
+        thread_id, exec_time, error_code, decode_name(parts.db), status, raw, text, is_certain, tables
     )
 
 
-def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:
-    r"""Decode a statement to text. Return the text, and whether it is exact because Python knows the client's character
-    set.
+_ASCII_IN_CHARACTERS = frozenset({"big5", "cp932", "gb18030", "gbk", "sjis"})
+"""The character sets in which the last byte of a character can be a backslash or a backtick."""
+_EUC_TILDE = b"\x8f\xa2\xb7"
+"""A character of ujis and eucjpms that Python takes for the ASCII tilde, and the servers for a part of a name."""
 
-    ``charset_client`` is the client's collation id; None when the event does not tell it. A statement in an unknown
-    character set is decoded as latin-1.
 
-    >>> decode_statement(b"\xd6\xd0", 28)
+def decode_statement(raw: bytes, charset: str | None) -> tuple[str, bool]:
+    r"""Decode a statement to text. Return the text, and whether it certainly has the tokens that the server reads.
+
+    ``charset`` is the name of the client's character set; None if unknown. Bytes that Python cannot decode are kept by
+    surrogateescape.
+
+    >>> decode_statement(b"\xd6\xd0", "gbk")
     ('中', True)
     """
-    codec = "ascii" if charset_client is None and raw.isascii() else charset_codec(charset_client or 0)
-    if codec is None:
-        return raw.decode("latin-1"), False
-    return raw.decode(codec, "surrogateescape"), True
+    if raw.isascii():
+        return raw.decode("ascii"), charset != "swe7"
+    if charset in ("ujis", "eucjpms"):
+        raw = raw.replace(_EUC_TILDE, b"\xff")
+    text = None if charset is None else valid_text(raw, charset)
+    if text is not None:
+        return text, True
+    codec = CODECS.get(charset or "", "ascii")
+    return raw.decode(codec, "surrogateescape"), charset not in _ASCII_IN_CHARACTERS
 
 
-_NEVER_OF_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
+_OF_STATEMENTS = {"binary": "utf8mb4", **dict.fromkeys(("ascii", "ucs2", "utf16", "utf16le", "utf32"))}
 
 
 @functools.cache
-def charset_codec(collation: int) -> str | None:
-    """Return the name of Python's codec for the character set of a collation id. Return None when Python has no such
-    codec, and for ucs2, utf16, utf16le and utf32, which no client uses.
+def client_charset(collation: int | None) -> str | None:
+    """Return the name of the character set in which a client with this collation id sends statements.
 
-    The set ``binary`` counts as utf-8, because the server reads names in binary statements as utf-8.
+    The result is utf8mb4 for ``binary``, because the server reads names in binary statements as UTF-8. The result is
+    None for an unknown id, and for sets such as ucs2 that no client uses. The result is also None for ascii, because
+    the server makes question marks of all bytes above 0x7F.
 
-    >>> charset_codec(8), charset_codec(255), charset_codec(10)
-    ('cp1252', 'utf-8', None)
+    >>> client_charset(8), client_charset(63), client_charset(35)
+    ('latin1', 'utf8mb4', None)
     """
-    name = charset_name(collation, "mysql") or charset_name(collation, "mariadb") or ""
-    if name in _NEVER_OF_CLIENTS:
-        return None
-    return "utf-8" if name == "binary" else CODECS.get(name)
+    name = charset_name(collation, "mysql") or charset_name(collation, "mariadb")
+    return _OF_STATEMENTS.get(name, name) if name else None

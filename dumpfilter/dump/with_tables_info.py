@@ -107,9 +107,6 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
     """
     if _FRAME.match(query.raw):
         return ()
-    if not query.text_exact and not query.raw.isascii():
-        # The event does not tell the statement's character set, so the names of the tables cannot be decoded.
-        return None
     sql_mode = query.status.sql_mode or 0
     tables = form_tables_info(
         replace(

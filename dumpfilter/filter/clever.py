@@ -70,6 +70,8 @@ class CleverFilter:
         """
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)
+        if statement.kind is StatementKind.UNKNOWN:
+            return self._ask(statement, query.thread_id)
         if parsed.kind in _CREATIONS and parsed.objects:
             return self._create(query, fd, parsed, statement)
         if parsed.renames and parsed.thing is Thing.TABLE:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.charsets import has_certain_names
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.query import QueryEvent, decode_statement_event
+from dumpfilter.binlog.query import QueryEvent, client_charset, decode_statement_event
 from dumpfilter.binlog.statement import Statement, TableName, make_statement, parse_statement, statement_shape
 from dumpfilter.binlog.statement.facts import LONGEST_REMEMBERED
 from dumpfilter.binlog.statement.statement import SchemaAndTable
@@ -266,9 +267,16 @@ def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
 
     ``fd`` is the format description event in force. Equal statements with other literals give equal results, because
     the statement's text is reduced to its shape, with ``?`` in place of literals.
+
+    If the servers may read another name than Python, for example in a character set without a codec, the kind is
+    UNKNOWN, and so are the tables.
     """
     status = query.status
     shape = statement_shape(query.text, family=fd.family, sql_mode=status.sql_mode or 0)
+    if not query.has_certain_tokens or not (
+        shape.isascii() or has_certain_names(shape, client_charset(status.charset_client))
+    ):
+        shape = ""
     read = _subject if len(shape) <= LONGEST_REMEMBERED else _subject.__wrapped__
     return read(
         shape, fd.family, query.db or None, query.updated_dbs, status.table_map_for_update, query.tables_info

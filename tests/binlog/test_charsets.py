@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog import row_image as T
-from dumpfilter.binlog.charsets import decode
+from dumpfilter.binlog.charsets import decode, has_certain_names, valid_text
 from dumpfilter.binlog.rows import Column
 from dumpfilter.binlog.rows.texts import text_style
 
@@ -37,6 +37,28 @@ from dumpfilter.binlog.rows.texts import text_style
 )
 def test_the_servers_texts(charset: str, data: bytes, text: str) -> None:
     assert decode(data, charset) == text
+
+
+def test_no_byte_above_ascii_becomes_ascii() -> None:
+    assert (valid_text(b"\x81\x5f", "sjis"), valid_text(b"\xa1\xc0", "ujis")) == ("＼", "＼")
+    assert (valid_text(b"\xe9\x81", "latin1"), valid_text(b"\x81", "gbk")) == ("é\x81", None)
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "is_certain"),
+    [
+        ("latin1", "INSERT INTO é", True),
+        ("latin1", "INSERT INTO\xa0t", False),  # white space
+        ("cp1250", "DELETE FROM t --€ x", False),  # a comment
+        ("utf8mb4", "INSERT INTO \udce9", False),
+        ("greek", "INSERT INTO €", False),  # MySQL's name is a question mark
+        ("latin1", "INSERT INTO €", True),
+        ("big5", "INSERT INTO 十", False),  # one of its two codes is U+FFFD for the servers
+        ("utf8mb4", "INSERT INTO 十", True),
+    ],
+)
+def test_names_that_a_server_may_read_otherwise(charset: str, text: str, is_certain: bool) -> None:
+    assert has_certain_names(text, charset) is is_certain
 
 
 def test_names_of_a_binary_enum_are_text() -> None:

@@ -54,8 +54,10 @@ def test_every_recording(folder: Path, tmp_path: Path) -> None:
             assert after.tables_info is not None
             assert replace(after, tables_info=None) == before
     assert counts.queries == statements
-    # Many statements of forms3 and forms4 do not tell their tables.
-    assert counts.untold <= statements // {"forms3": 5, "forms4": 2}.get(folder.name[-6:], 10)
+    # Many statements of forms3 and forms4 do not tell their tables. Servers may read names of client-charsets
+    # otherwise than Python.
+    most = {"forms3": 5, "forms4": 2, "charsets": 2}.get(folder.name.rpartition("-")[2], 10)
+    assert counts.untold <= statements // most
 
 
 @given(made=binlogs())

@@ -53,6 +53,8 @@ def _cases(family: str, *, lower: bool = False) -> list[Any]:
             and recording.family == family
             and whole
             and ("lower-case" in recording.name) == lower
+            # Its undecided statements are in the filtered set, and the recorded replica dropped them.
+            and not recording.name.endswith("client-charsets")
         ):
             name = f"{recording.name}-{case}"
             if name not in NOT_AS_A_REPLICA:

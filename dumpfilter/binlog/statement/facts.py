@@ -382,7 +382,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     from dumpfilter.binlog.statement import _shape as K
 
     text = without_brackets(text, family=family, sql_mode=sql_mode)
-    source = np.frombuffer(text.encode("utf-8", "surrogateescape") + bytes(K.PADDING), np.uint8)
+    source = np.frombuffer(text.encode("utf-8", "surrogatepass") + bytes(K.PADDING), np.uint8)
     # The output has room for one space more after the opening of each version comment.
     out = np.empty(2 * source.size + 8, np.uint8)
     end = K.shape(
@@ -392,7 +392,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
         not sql_mode & MODE_NO_BACKSLASH_ESCAPES,
         family == "mariadb",
     )
-    return out[K.PADDING : end].tobytes().decode("utf-8", "surrogateescape")
+    return out[K.PADDING : end].tobytes().decode("utf-8", "surrogatepass")
 
 
 def without_brackets(text: str, *, family: Family, sql_mode: int) -> str:

@@ -24,7 +24,7 @@ def query(text: str, database: str = "", *, flags2: int = 0, session: int = 1) -
         status=StatusVariables(flags2=flags2),
         raw=text.encode(),
         text=text,
-        text_exact=True,
+        has_certain_tokens=True,
         tables_info=None,
     )
 
