@@ -29,6 +29,7 @@ from dumpfilter.binlog.statement.facts import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
     NamedTables,
+    statement_shape,
     tables_named,
 )
 from dumpfilter.dump.atoms import Columns
@@ -287,7 +288,8 @@ def allows_text(
 
     ``text`` is the statement, ``tables`` are the tables of its Table_map events, and ``family`` (MySQL or MariaDB)
     tells the syntax. The result is False if the text cannot be parsed with certainty. The event does not tell the
-    session's SQL mode, so the text is checked for every possible mode. A table name without a database gets its
+    session's SQL mode, so the text is checked for every possible mode. The event does not tell the client's character
+    set either, so a text with a name beyond ASCII is not allowed. A table name without a database gets its
     database from ``tables``.
     """
     filters = list(filters)
@@ -297,8 +299,9 @@ def allows_text(
     quotes = (0, MODE_ANSI_QUOTES) if '"' in decoded else (0,)
     escapes = (0, MODE_NO_BACKSLASH_ESCAPES) if "\\" in decoded else (0,)
     return all(
-        _allows(tables_named(decoded, family=family, sql_mode=sum(modes)), tables, filters, family)
-        for modes in product(quotes, escapes)
+        statement_shape(decoded, family=family, sql_mode=mode).isascii()
+        and _allows(tables_named(decoded, family=family, sql_mode=mode), tables, filters, family)
+        for mode in map(sum, product(quotes, escapes))
     )
 
 

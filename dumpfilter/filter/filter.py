@@ -191,6 +191,17 @@ class Filter(_DatabaseFilter):
             return True
         return not (self._do_table or self._wild_do or self._wild_ignore.matches_all(begin))
 
+    def may_drop_rows_of(self, database: str) -> bool:
+        begin = self._collation.folded(f"{database}.")
+        ignored = self._of(RuleKind.IGNORE_TABLE)
+        if not self.db_ok(database) or any(
+            self._collation.folded(rule.value).startswith(begin) for rule in ignored
+        ):
+            return True
+        if self._wild_do.matches_all(begin):
+            return False
+        return bool(self._do_table or self._wild_do) or self._wild_ignore.may_match(begin)
+
     def db_ok_with_wild_table(self, database: str) -> bool:
         """Tell whether the wild table rules pass CREATE, ALTER or DROP of a database.
 

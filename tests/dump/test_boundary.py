@@ -48,6 +48,12 @@ NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])
         (b'INSERT INTO emp SELECT "x" FROM job', ["emp"], True),
         (b'INSERT INTO emp SELECT 1 FROM job /* " */, pay /* " */', ["emp"], False),
         (b"nonsense", ["emp"], False),
+        # The event does not tell the character set: the bytes may be one of the forbidden names, or white space.
+        (b"INSERT INTO emp SELECT id FROM p\xe4y", ["emp"], False),
+        ("INSERT INTO emp SELECT id FROM päy".encode(), ["emp"], False),
+        (b"INSERT INTO emp SELECT id FROM job JOIN\xa0pay", ["emp"], False),
+        (b"INSERT INTO emp SELECT '\xe4'", ["emp"], True),
+        (b"INSERT INTO emp SELECT '\x95\\', id FROM pay -- '", ["emp"], False),
     ],
 )
 def test_a_text_crosses_only_with_tables_that_the_filter_sends(

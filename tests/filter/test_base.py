@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, read_text
-from dumpfilter.filter import EffectiveFilter, Filter
+from dumpfilter.filter import EffectiveFilter, Filter, Rule
 from dumpfilter.filter.base import (
     ROWS,
     AllFilters,
@@ -24,6 +24,8 @@ from dumpfilter.filter.convert import origin_from_proto, origin_to_proto
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.strategies import DATABASES, TABLES
+from tests.strategies import rules as rule_lists
 
 NO_HR = Filter.from_options(["--replicate-ignore-db=hr"])
 NO_SALARIES = Filter.from_options(["--replicate-ignore-table=hr.salaries"])
@@ -96,6 +98,36 @@ def test_a_view_of_a_forbidden_table() -> None:
         assert write(rules, "hr") is OPEN
         assert write(rules, "hr", "shop") is PASS
         assert write(rules, "shop") is PASS
+
+
+@pytest.mark.parametrize(
+    ("rules", "verdict"),
+    [
+        (NO_SALARIES, OPEN),
+        (Filter.from_options(["--replicate-wild-ignore-table=hr.sal%"]), OPEN),
+        (Filter.from_options(["--replicate-do-table=hr.public"]), OPEN),
+        (Filter.from_options(["--replicate-wild-do-table=hr.p%"]), OPEN),
+        (EffectiveFilter.from_options(["--ignore=%.salaries"]), OPEN),
+        (Filter.from_options(["--replicate-ignore-table=shop.orders"]), PASS),
+        (Filter.from_options(["--replicate-wild-ignore-table=shop.%"]), PASS),
+        (Filter.from_options(["--replicate-wild-do-table=hr.%", "--replicate-do-table=shop.t"]), PASS),
+        (Filter.from_options(["--replicate-do-db=hr", "--replicate-do-db=shop"]), PASS),
+        (NO_HR, DROP),
+    ],
+)
+def test_a_function_may_write_any_table_of_its_databases(rules: Filter, verdict: Verdict) -> None:
+    call = make_statement(
+        read_text("SELECT `hr`.`f`(5000)"), current_database="shop", updated_databases=("hr",)
+    )
+    assert BoundaryFilter(rules).decide(call).verdict is verdict
+
+
+@given(rule_lists(), st.sampled_from(DATABASES), st.sampled_from(TABLES))
+def test_a_filter_that_drops_no_rows_of_a_database(
+    given_rules: list[Rule], database: str, table: str
+) -> None:
+    made = Filter([rule for rule in given_rules if not rule.kind.is_rewrite])
+    assert made.rows_ok(database, table) or made.may_drop_rows_of(database)
 
 
 def test_an_allowed_table_of_a_forbidden_database() -> None:
