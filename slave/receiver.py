@@ -173,22 +173,17 @@ class Receiver:
                     f"the master compares names by {names}, the relay logs were filtered by "
                     f"{here.name_collation}; {AFRESH}"
                 )
-            # Until the new master has sent its first chunk, the position belongs to the old master's binlog file. The
-            # saved state must not combine this position with the new master's UUID.
+            # Until another master has accepted the position or sent its first chunk, the position belongs to the old
+            # master's binlog file. The saved state must not combine this position with the other master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
             is_known = here.master_uuid == master_uuid
             another_master = auto_position and bool(here.source_file) and not is_known
             by_gtid = another_master or (auto_position and not here.source_file)
             self._keeps = is_known and self._ends_with_kept()
-            if not another_master:
-                kept["master_uuid"] = master_uuid
             self.place.go_back(here.model_copy(update=kept))
             self._master_uuid = master_uuid
             if not self._keeps:
                 self._drop_kept(here)
-            if not is_known and not another_master and self._relay_log.position is not None:
-                # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
-                self._note_master()
             self._save(synced=False)
             self._completed.clear()
             self._next = None
@@ -218,7 +213,7 @@ class Receiver:
         head = make_head(
             self._origin(), server_id=description.header.server_id, checksum=description.checksum
         )
-        self.place.move(relay_offset=self._relay_log.append(head))
+        self.place.move(master_uuid=self._master_uuid, relay_offset=self._relay_log.append(head))
 
     def _origin(self) -> dict[str, str]:
         """Return the fields of a head event, which the slave writes into the relay log to name the master of the next
@@ -328,6 +323,9 @@ class Receiver:
         continues = chunk.file == here.source_file and not self._another_master
         if continues and chunk.format_description:
             self._check_continuation(chunk)
+            if position is not None and here.master_uuid != self._master_uuid:
+                # The master's binlogs hold no server_uuid, and the master restarted. The applier must learn the new id.
+                self._note_master()
         if continues and position is not None:
             return
         if not chunk.file or not chunk.format_description:

@@ -219,11 +219,23 @@ def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):
     assert slave.relay_log.names == ["relay-bin.000001", "relay-bin.000002"]
 
 
-def test_a_master_that_restarts_with_a_new_uuid_is_noted_in_the_relay_log(masters, tmp_path):
+def test_a_master_that_refuses_the_position_is_not_the_owner_of_the_position(masters, tmp_path):
+    """After SOURCE_AUTO_POSITION = 1 the slave asks this master by GTID, and no longer by another master's position."""
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
     before = slave.receiver.place.info
+    assert not slave.receiver.begin_stream(master_uuid="other", family="mysql")
+    assert slave.receiver.place.info == MasterInfo.read(tmp_path) == before
+    assert slave.receiver.begin_stream(master_uuid="other", family="mysql", auto_position=True)
+
+
+def test_a_master_that_restarts_with_a_new_uuid_is_noted_in_the_relay_log(masters, tmp_path):
+    slave = Slave(tmp_path, save_period=0.0, sync=0)
+    master = masters.FakeMaster(masters.synthetic([[(True, [10, 10])]]))
+    slave.replicate(master, [1000])
+    before = slave.receiver.place.info
     slave.receiver.begin_stream(master_uuid="other", family="mysql")
+    slave.receiver.receive(next(master.chunks(before.source_file, before.source_position, [1000])))
     after = slave.receiver.place.info
     slave.receiver.close()
     assert (after.master_uuid, after.relay_file) == ("other", before.relay_file)
