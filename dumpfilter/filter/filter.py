@@ -281,7 +281,7 @@ class Filter(_DatabaseFilter):
             for number, tables in enumerate(statement.updated):
                 # Rewrite rules rename the current database, and never a database that the text names.
                 decision = self._tables(self.named(table, current) for table in tables)
-                if number and not decision.verdict.passes:
+                if number and statement.looks_first and not decision.verdict.passes:
                     # A server checks the filter on the grant tables of a GRANT only after it has found the granted
                     # table. The master does not know whether the slave has that table. If the table is missing, the
                     # slave must report its error, so the master must not drop the GRANT.

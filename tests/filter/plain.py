@@ -165,7 +165,7 @@ class PlainFilter:
         for number, tables in enumerate(statement.updated):
             if not self.tables_ok([(self._database_of(db, current), self.as_parsed(t)) for db, t in tables]):
                 # a server asks about the grant tables second, and may fail on the first table before
-                return False if number == 0 else None
+                return None if number and statement.looks_first else False
         return True
 
     def as_parsed(self, name: str) -> str:

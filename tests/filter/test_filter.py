@@ -221,6 +221,24 @@ class TestTheTable:
             facts = parse_statement(f"DROP TRIGGER {text}hr.g", "mariadb")
             assert rules.verdict(make_statement(facts, current_database=None)) is verdict
 
+    @pytest.mark.parametrize("family", ["mysql", "mariadb"])
+    def test_a_replica_looks_for_the_table_of_a_grant_before_its_rules_for_grant_tables(
+        self, family: Family
+    ) -> None:
+        rules = Filter.from_options(["--replicate-do-table=hr.t"], names=NameRules(family))
+        for text, verdict in (
+            ("GRANT SELECT ON hr.t TO u", Verdict.UNDECIDED),
+            ("GRANT CREATE VIEW ON hr.t TO u", Verdict.UNDECIDED),
+            ("GRANT CREATE, SELECT (i) ON hr.t TO u", Verdict.UNDECIDED),
+            ("GRANT ALL ON PROCEDURE hr.t TO u", Verdict.UNDECIDED),
+            ("GRANT CREATE ON hr.t TO u", Verdict.IGNORE),
+            ("GRANT ALL PRIVILEGES ON TABLE hr.t TO u", Verdict.IGNORE),
+            ("REVOKE SELECT (i) ON hr.t FROM u", Verdict.IGNORE),
+            ("REVOKE EXECUTE ON PROCEDURE hr.t FROM u", Verdict.IGNORE),
+        ):
+            statement = make_statement(parse_statement(text, family), current_database="hr")
+            assert rules.verdict(statement) is verdict, text
+
     def test_mariadb_reads_a_rewritten_name_up_to_a_space(self) -> None:
         rule = make_rule(RuleKind.REWRITE_DB, "a b->x y")
         assert Filter([rule], names=NameRules("mariadb")).rewrite_db("a b") == "x"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from dumpfilter.binlog.format import Family
@@ -124,6 +125,7 @@ def make_statement(
         parsed.database,
         None if updated_databases is None else tuple(sorted(updated_databases)),
         updated,
+        parsed.looks_first,
         (involved or ()) if updated is None else (),
         parsed.dropped_trigger,
     )
@@ -678,14 +680,17 @@ def _read_accounts(reader: TokenReader) -> Names:
 def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
     verb, conditional = Verb[begin.word], reader.exists()
     is_proxy = reader.sees("PROXY")
-    words, creates, columns = [], False, False
+    words, columns = [], False
     while not reader.at_end and not reader.sees("ON", "TO", "FROM"):
-        creates |= reader.token.word in ("CREATE", "ALL")
         words.append(reader.token.value.lower())
         if reader.accept_parentheses():
             columns = True
         else:
             reader.advance()
+    # The right CREATE may be granted on a missing table, and the right CREATE VIEW may not.
+    creates = not columns and any(
+        word == "all" or (word == "create" and after != "view") for word, after in pairwise([*words, ""])
+    )
     granted: Names = ()
     needs: tuple[tuple[Thing, TableName], ...] = ()
     of_object: Names = ()
@@ -728,7 +733,12 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
             opened += ["columns_priv"] if columns else []
         on, granted_on = "" if what == "TABLE" else what, name
     opens = grant_tables(reader.family, *opened)
-    found = StatementFacts(K.ACCOUNT, updated=(of_object, opens) if of_object else (opens,), objects=())
+    found = StatementFacts(
+        K.ACCOUNT,
+        updated=(of_object, opens) if of_object else (opens,),
+        looks_first=verb is Verb.GRANT and (on != "" or not creates),
+        objects=(),
+    )
     if not is_known or not reader.accept("TO", "FROM"):
         return found
     return replace(

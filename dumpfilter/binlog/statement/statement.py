@@ -171,6 +171,8 @@ class Statement:
     lists: the table, and the grant tables. With no list at all, no table rule applies. An empty list never passes: the
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
+    looks_first: bool = False
+    """Whether a replica looks for the table or routine of a GRANT before it evaluates its rules for the second list."""
     involved: Names = ()
     """The tables that a Query event of the extended format (WL#40) lists, or the grant tables of MariaDB's SET DEFAULT
     ROLE. The field is filled only when ``updated`` is None.
@@ -256,6 +258,8 @@ class StatementFacts:
     :attr:`Statement.updated` explains the lists. The value is also None for an UPDATE of several tables, which has
     ``listed`` instead.
     """
+    looks_first: bool = False
+    """As in :attr:`Statement.looks_first`."""
     listed: Names | None = None
     """The tables of an UPDATE of several tables, in the server's order; None for other statements. For MariaDB's SET
     DEFAULT ROLE, the grant tables that decide whether a replica looks for the user and changes the role.
