@@ -364,20 +364,24 @@ class Channel:
             else:
                 self.follow_filter(refetch=True)
 
-    def reset(self) -> None:
+    def reset(self, *, all: bool = False) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
 
         The applied data stays in the target (the object to which the applier applies transactions). The channel also
-        keeps the set of executed GTIDs.
+        keeps the set of executed GTIDs. With ``all`` the channel forgets both. A kill before the channel's files are
+        removed then leaves a channel that has applied nothing.
         """
         with self._busy:
             assert not self.running
-            executed = self.place.info.executed
-            family = self.receiver.place.info.family
+            received, applied = MasterInfo(), RelayLogInfo()
+            if not all:
+                executed = self.place.info.executed
+                received = MasterInfo(family=self.receiver.place.info.family, retrieved=executed)
+                applied = RelayLogInfo(executed=executed, target=self.target.state())
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
-            self.receiver.rewind(MasterInfo(family=family, retrieved=executed))
-            self.place.go_back(RelayLogInfo(executed=executed, target=self.target.state()))
-            self.place.save()
+            self.receiver.rewind(received)
+            self.place.save(**dict(applied))
+            self.target.restore(applied.target)
             files.remove(self.directory / ImposedInfo.NAME)
             self.imposed = ()
             self.receiver.close()
@@ -741,16 +745,18 @@ class Slave:
         """
         with self.lock:
             channel = self.get(name)
-            channel.reset()
+            channel.reset(all=all)
             if not all:
                 return
+            # Without this file the slave has no such channel, whatever is left of the others.
+            files.remove(channel.directory / SourceInfo.NAME)
             channel.counters.remove()
             del self._channels[channel.name]
             self.filters.remove_channel(name)
             if channel.name:
                 shutil.rmtree(channel.directory, ignore_errors=True)
             else:
-                for name in (SourceInfo.NAME, MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
+                for name in (MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
                     files.remove(channel.directory / name)
 
     def wait(self) -> None:

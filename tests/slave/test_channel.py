@@ -334,6 +334,41 @@ def test_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
         assert slave.channels == []
 
 
+@pytest.mark.parametrize("name", ["", "ch1"])
+def test_a_kill_inside_reset_replica_all(
+    binlogs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The channel goes on, begins anew, or is gone. In each case a channel of this name has all rows once."""
+    left: list[Path] = []
+
+    def copied(change: Callable[..., None]) -> Callable[..., None]:
+        def copy_and_change(*args: Any, **named: Any) -> None:
+            left.append(tmp_path / f"left{len(left)}")
+            shutil.copytree(tmp_path / "s", left[-1])
+            change(*args, **named)
+
+        return copy_and_change
+
+    with serving(binlogs) as master:
+        with driven(tmp_path / "s", OLD) as slave:
+            slave.follow(master, name)
+            slave.sql("START REPLICA")
+            slave.catch_up(master, name)
+            slave.sql("STOP REPLICA")
+            whole = slave.summary(name)
+            monkeypatch.setattr(os, "unlink", copied(os.unlink))
+            monkeypatch.setattr(os, "replace", copied(os.replace))
+            slave.sql(f"RESET REPLICA ALL FOR CHANNEL '{name}'")
+            monkeypatch.undo()
+        for directory in left:
+            with driven(directory, OLD) as slave:
+                if name not in slave.channels:
+                    slave.follow(master, name)
+                slave.sql(f"START REPLICA FOR CHANNEL '{name}'")
+                slave.catch_up(master, name)
+                assert slave.summary(name) == whole, directory
+
+
 # -- states that a kill or a damage leaves
 
 
