@@ -254,7 +254,7 @@ class DumpThread:
 
         Nobody changes its arrays, so forks of this thread share them.
         """
-        self._xa_ends = XaEnds(earlier, () if earlier is None else earlier.older)
+        self._xa_ends = XaEnds(earlier)
         self._really_sent = SentParts()
         """A record of the XA transactions that were sent with the filter in force. This record is used only for imposed
         filters that drop events of unknown types.
@@ -447,7 +447,7 @@ class DumpThread:
         return Asked(self.flags, first, self.chunk_size, self.position, self.resume)
 
     def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
-        if segment.prepared or segment.earlier_ends:
+        if segment.prepared or segment.earlier_ends or segment.xa_ends:
             self._xa_ends = self._xa_ends.after(segment, txn_subject, first, self.flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry

@@ -158,8 +158,8 @@ class XaEnds(NamedTuple):
     """
 
     earlier: Earlier | None
-    older: tuple[TableFlags, ...]
-    """The filters of earlier dumps. Each transaction that was prepared before this dump was selected by one of them."""
+    began_with: TableFlags | None = None
+    """The filter with which this dump began. None: the filter has not changed since then."""
     is_sent: Mapping[Xid, bool] = MappingProxyType({})
     """For each transaction that the dump has prepared, by canonical xid, whether the slave was sent any part of it."""
 
@@ -168,24 +168,31 @@ class XaEnds(NamedTuple):
         """A hashable value that is equal for two objects that decide alike about each XA COMMIT and XA ROLLBACK in the
         rest of the binlog. Two dumps can share messages only if their values are equal.
         """
-        return self.earlier, self.older, frozenset(self.is_sent.items())
+        return self.earlier, self.began_with, frozenset(self.is_sent.items())
+
+    @property
+    def older(self) -> tuple[TableFlags, ...]:
+        """The filters of earlier dumps. Each transaction that was prepared before this dump was selected by one of
+        them. Empty: the filter in force selected all.
+        """
+        if self.earlier is not None:
+            return self.earlier.older
+        return () if self.began_with is None else (self.began_with,)
 
     def left(self, flags: TableFlags) -> XaEnds:
         """Return the decisions about XA COMMIT and XA ROLLBACK after the dump has changed to another filter. ``flags``
         are the decisions of the filter before the change, about tables and statements.
-
-        If the filters of earlier dumps are not known, the dump's first filter decides about transactions that were
-        prepared before the dump.
         """
-        return self._replace(older=self.older or (flags,))
+        return self._replace(began_with=self.began_with or flags)
 
     def concerns(self, segment: Segment) -> bool:
         """Tell whether :meth:`decide` could change anything in a segment (a part of the binlog): whether the segment
         has an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
         """
-        if segment.earlier_ends and (self.is_sent or self.older):
-            return True
-        return self.earlier is not None and bool(segment.xa_ends)
+        if not segment.xa_ends and not segment.earlier_ends:
+            return False
+        ends = (*segment.xa_ends.values(), *segment.earlier_ends.values())
+        return bool(self.older) or any(canonical(xid) in self.is_sent for xid in ends)
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
         """Return a segment's columns in which an XA COMMIT or XA ROLLBACK is marked as dropped (SKIP) if the slave was
@@ -226,15 +233,19 @@ class XaEnds(NamedTuple):
 
         ``holds`` is the number that stands for all tables and statements of the XA transaction, and ``flags`` are the
         decisions of the filter in force about such numbers. The slave already has the transactions before number
-        ``first``, and those with SKIP in ``txn_subject``. For these transactions, the filters of the slave's earlier
-        dumps decide, if such a filter selected them.
+        ``first``, and those with SKIP in ``txn_subject``. This dump may have decided those before ``first`` in a
+        smaller segment. Otherwise the filters of the slave's earlier dumps decide, or the filter with which this dump
+        began.
         """
-        txn = segment.transaction_of(event)
-        had, earlier = txn < first or txn_subject[txn] == R.SKIP, self.earlier
-        begin = int(segment.offset[segment.txn_event[txn]])
-        if had and earlier is not None and earlier.has(segment.file, begin):
+        txn, earlier = segment.transaction_of(event), self.earlier
+        if txn >= first and txn_subject[txn] != R.SKIP:
+            return flags.sends(holds)
+        xid = canonical(segment.xa_prepares[event])
+        if txn < first and xid in self.is_sent:
+            return self.is_sent[xid]
+        if earlier is not None and earlier.has(segment.file, int(segment.offset[segment.txn_event[txn]])):
             return any(each.sends(holds) for each in earlier.filters)
-        return flags.sends(holds)
+        return (self.began_with or flags).sends(holds)
 
     def after(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> XaEnds:
         """Return the decisions about XA COMMIT and XA ROLLBACK for the events after a segment (a part of the binlog).
@@ -245,7 +256,7 @@ class XaEnds(NamedTuple):
         transactions before number ``first``. ``flags`` are the decisions of the filter in force about tables and
         statements.
         """
-        ended = set(map(canonical, segment.earlier_ends.values()))
+        ended = set(map(canonical, (*segment.xa_ends.values(), *segment.earlier_ends.values())))
         now = {xid: is_sent for xid, is_sent in self.is_sent.items() if xid not in ended}
         for event, xid in segment.xa_prepares.items():
             holds = segment.prepared.get(canonical(xid))

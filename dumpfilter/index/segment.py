@@ -288,6 +288,12 @@ class Segment:
         """
         events = int(self.txn_event[txn])
         sets = int(self.txn_set[txn])
+        prepared = dict(self.prepared)
+        for event, xid in sorted({**self.xa_prepares, **self.xa_ends}.items(), reverse=True):
+            if event >= events:
+                prepared.pop(canonical(xid), None)
+                if event in self.xa_ends:
+                    prepared[canonical(xid)] = int(self.txn_subject[self.transaction_of(event)])
         return replace(
             self,
             end=int(self.offset[events]),
@@ -297,6 +303,7 @@ class Segment:
             **{name: getattr(self, name)[:events] for name in _OF_EVENTS},
             **{name: getattr(self, name)[:txn] for name in _OF_TRANSACTIONS},
             open=False,
+            prepared=prepared,
             **{name: _before(getattr(self, name), events) for name in _BY_EVENT},
             dropped=self.dropped[: np.searchsorted(self.dropped[:, TOLD_TRANSACTION], txn)],
             position=None if self.position is None else self.position[: events + 1],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from itertools import permutations
 from pathlib import Path
+from random import Random
 from typing import NoReturn
 
 import pytest
@@ -359,3 +360,71 @@ def test_a_filter_that_changes_in_a_dump_does_not_decide_about_what_an_earlier_d
     store = BinlogStore(made.write(tmp_path))
     logs = Filter.from_options(["--replicate-do-db=logs"])
     assert sent(store, "bin.000002", logs)[0] == [3, kept]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_segments_that_are_merged_or_cut_change_no_decision(tmp_path: Path, seed: int) -> None:
+    """A scan of a growing file merges small segments, and then repeats transactions that the dump has passed. A change
+    of the chunk size cuts a segment, so that the filter may change inside it.
+
+    After the last XA COMMIT, nothing of the XA transactions is left in the dump's state.
+    """
+    random = Random(seed)
+    made, open_xids = Made(), set[str]()
+    ends = [len(made.files[0].data)]
+    history: list[tuple[str, str]] = []
+    """The xid of each transaction, with the database that it changes; an empty one ends the XA transaction."""
+    while len(history) < 60 or open_xids:
+        xid, database = random.choice("abcd"), random.choice(["shop", "logs"])
+        if xid in open_xids:
+            made.finish(xid, random.choice(["COMMIT", "ROLLBACK"]))
+            database = ""
+        elif len(history) < 60:
+            made.prepare(xid, *[database] * random.choice([1, 1, 9]), payload=random.random() < 0.2)
+        else:
+            continue
+        open_xids ^= {xid}
+        history.append((xid, database))
+        ends.append(len(made.files[0].data))
+    store = BinlogStore(made.write(tmp_path))
+    filters = {
+        database: TableFlags(Filter.from_options([f"--replicate-do-db={database}"]), store.subjects)
+        for database in ("shop", "logs")
+    }
+    now, passed = "shop", random.choice([0, 1, 5])
+    thread, fresh = (DumpThread(filters[now], store.sources) for _ in range(2))
+    parts = {xid: database == now for xid, database in history[:passed]}
+    wanted: list[int] = []
+    found: list[int] = []
+    written = passed
+    while passed < len(history):
+        (tmp_path / "bin.000001").write_bytes(made.files[0].data[: ends[written]])
+        indexed = store.open_file("bin.000001")
+        file = indexed.file
+        if thread.position is None:
+            store.segment_of(indexed, file.first_event)
+            thread.start_file(ends[passed], file.read)
+        while True:
+            if random.random() < 0.3:
+                now = random.choice(["shop", "logs"])
+                thread.change_filter(filters[now])
+                fresh.change_filter(filters[now])
+            segment = store.segment_of(indexed, thread.position or 0)
+            if segment is None:
+                break
+            first, last = segment.transaction_at(thread.position or 0) or 0, len(segment.txn_subject)
+            if first + 1 < last and random.random() < 0.7:
+                segment = segment.before(random.randrange(first + 1, last))
+            for plan in thread.plan(segment):
+                stream = render(plan, b"", 0, file.read, file.format_description)
+                events = events_of(file.format_description, stream)
+                found += [int.from_bytes(e.body[17:25], "little") for e in events if e.type == T.GTID]
+            while ends[passed] < (thread.position or 0):
+                xid, database = history[passed]
+                parts[xid] = parts[xid] if not database else database == now
+                passed += 1
+                wanted += [passed] * parts[xid]
+        written = min(written + random.randint(1, 6), len(history))
+    assert found == wanted
+    fresh.start_file(thread.position or 0, file.read)
+    assert thread.key == fresh.key
