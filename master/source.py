@@ -185,6 +185,10 @@ class SourceThread:
 
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._store = BinlogDirectory(source.directory, sync=source.sync)
+        # No dump may read the torn tail that a crash has left. The thread itself reports a file that cannot be read.
+        with contextlib.suppress(DumpfilterError):
+            self._store.resume()
+            self._store.close_file(synced=False)
         self._has_files = threading.Event()
         self.on_written: Callable[[], None] = lambda: None
         """The function that the thread calls when the store has grown."""

@@ -148,6 +148,21 @@ def test_an_empty_store_without_a_source_is_an_error(source: FakeSource, tmp_pat
         pytest.fail("there is nothing to serve")
 
 
+def test_a_torn_tail_is_cut_before_the_store_is_served(source: FakeSource, tmp_path: Path) -> None:
+    """A power failure leaves zeros after the last whole event. The source may be down when the master starts again."""
+    with following(followed(source, tmp_path)) as thread:
+        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+    source.close()
+    newest = tmp_path / "bin.000002"
+    whole = newest.read_bytes()
+    newest.write_bytes(whole + bytes(500))
+    with following(followed(source, tmp_path)):
+        assert newest.read_bytes() == whole
+    newest.write_bytes(bytes(500))
+    with following(followed(source, tmp_path)):
+        assert BinlogSet.open(tmp_path).names == list(source.files)
+
+
 def test_a_refused_login_is_an_error_at_the_start_and_passes_later(
     source: FakeSource, tmp_path: Path
 ) -> None:
