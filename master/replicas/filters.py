@@ -490,13 +490,15 @@ class ReplicaFilters:
         more. The same happens if ``adopt`` has changed, or with ``adopt`` the connection over which the master reads
         the replica's own filter. The same happens if the new filter takes too much memory.
         """
-        replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
-        before = {slave.slave_id: self.find(slave.peer) for slave in replicas}
         with self._lock:
+            old_entries = self.entries
             self._file = {entry.who: entry for entry in entries}
             is_dropped = self._use(self.changes)
         if is_dropped:
             self._tell()
+        # Listed after the change: a replica that registers later finds that its table is gone, and chooses again.
+        replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
+        before = {slave.slave_id: first_fitting(old_entries, slave.peer) for slave in replicas}
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             if slave.slave_id not in before:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.filter import RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.config import ReplicaEntry
-from dumpfilter.master.replicas.filters import ReplicaFilters
-from tests.master.replicas.entries import adopting, filters_of
+from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
+from tests.master.replicas.entries import PEER, adopting, filters_of
 from tests.master.replicas.serving import entry
 
 
@@ -72,3 +75,20 @@ def test_a_saved_change_is_restored_if_it_still_holds() -> None:
         other.restore(saved[:1])
         assert not other.changes
         assert list(other.entries) == entries
+
+
+def test_a_replica_that_registers_during_a_reload_gets_the_new_filter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    filters = filters_of([file("a")])
+    use, register = filters._use, filters._register
+
+    def register_before(changes: Iterable[ChangedFilter]) -> bool:
+        _, chosen = filters.filter_for(PEER)
+        register.add(PEER, chosen)
+        return use(changes)
+
+    monkeypatch.setattr(filters, "_use", register_before)
+    filters.take_over([file("b")])
+    (replica,) = register.all()
+    assert list(map(str, replica.filter.rules)) == rules("b")
