@@ -126,6 +126,7 @@ class Channel:
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._open()
+        self._begin_afresh()
 
     def _open(self) -> None:
         self.relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
@@ -278,6 +279,7 @@ class Channel:
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
         with self._busy:
+            self._begin_afresh()
             if Threads.SQL in threads:
                 self._check_nothing_expired()
             if not self.sql.running:
@@ -357,12 +359,23 @@ class Channel:
         self.check(info)
         with self._busy:
             assert not self.running
+            info = info.model_copy(update={"afresh": info.afresh or afresh})
+            SourceInfo.file(self.directory).save(info)
             self.info = info
-            if afresh:
-                self.master_server_id = 0
-                self.reset()
+            if info.afresh:
+                self._begin_afresh()
             else:
                 self.follow_filter(refetch=True)
+
+    def _begin_afresh(self) -> None:
+        """Discard the position if CHANGE REPLICATION SOURCE TO demands it, also if a kill or an error has interrupted
+        the statement.
+        """
+        if self.info.afresh:
+            self.master_server_id = 0
+            self.reset()
+            self.info = self.info.model_copy(update={"afresh": False})
+            SourceInfo.file(self.directory).save(self.info)
 
     def reset(self, *, all: bool = False) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
@@ -706,7 +719,6 @@ class Slave:
                 channel.check(info)
                 if clauses:
                     self.filters.change(clauses, name)
-                SourceInfo.file(channel.directory).save(info)
                 channel.reconfigure(info, afresh=afresh)
                 return
             self.filters.add_channel(name)
@@ -815,7 +827,7 @@ class Slave:
 
     def _add(self, info: SourceInfo) -> None:
         channel = Channel(self, info)
-        SourceInfo.file(channel.directory).save(info)
+        SourceInfo.file(channel.directory).save(channel.info)
         self._channels[info.channel] = channel
 
 

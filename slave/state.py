@@ -162,6 +162,10 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     heartbeat_period: float = HEARTBEAT_PERIOD
     ssl: bool = False
     filter_on: Literal["MASTER", "SLAVE", "BOTH"] = "BOTH"  # type: ignore[assignment]  # as the server spells words
+    afresh: bool = False
+    """Whether the channel must still forget its position, because CHANGE REPLICATION SOURCE TO named another master or
+    position. False when the statement has ended.
+    """
 
     @property
     def address(self) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -158,6 +161,79 @@ def test_damage_after_the_end_of_the_binlog_is_fetched_again(binlogs: Path, tmp_
 
 
 # -- another master
+
+
+@contextmanager
+def before_changes(call: Callable[[], object]) -> Iterator[None]:
+    """Call a function before each change of a directory: whenever a file is replaced or removed."""
+
+    def calling(change: Callable[..., None]) -> Callable[..., None]:
+        def call_and_change(*args: Any, **named: Any) -> None:
+            call()
+            change(*args, **named)
+
+        return call_and_change
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", calling(os.unlink))
+        patch.setattr(os, "replace", calling(os.replace))
+        yield
+
+
+@contextmanager
+def copies(directory: Path) -> Iterator[list[Path]]:
+    """Yield a list of copies of a directory, one before each change: what a kill would leave there."""
+    left: list[Path] = []
+
+    def copy() -> None:
+        left.append(directory.with_name(f"left{len(left)}"))
+        shutil.copytree(directory, left[-1])
+
+    with before_changes(copy):
+        yield left
+
+
+@contextmanager
+def full_disk(changes: int) -> Iterator[None]:
+    """Fail after so many changes of a directory."""
+    done = count()
+
+    def check() -> None:
+        if next(done) >= changes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with before_changes(check), pytest.raises(OutputError):
+        yield
+
+
+@pytest.mark.parametrize("end", ["a kill", "a full disk"])
+def test_a_change_to_another_host_is_interrupted(data: Path, tmp_path: Path, end: str) -> None:
+    """The channel stays at the old host and position, or begins at the new host and position."""
+    with serving(data / "mysql-row") as one, serving(data / "mysql-mixed") as two:
+        options = f"SOURCE_PORT = {two.port}, SOURCE_LOG_FILE = 'bin.000002', SOURCE_LOG_POS = 4"
+        with driven(tmp_path / "s", OLD) as slave:
+            slave.follow(one)
+            slave.sql("START REPLICA")
+            slave.catch_up(one)
+            slave.sql("STOP REPLICA")
+            before = slave.summary()
+            with copies(tmp_path / "s") as left:
+                slave.sql(f"CHANGE REPLICATION SOURCE TO {options}")
+            slave.sql("START REPLICA")
+            slave.catch_up(two)
+            after = slave.summary()
+        if end == "a full disk":
+            writes = len(left)
+            left = [Path(shutil.copytree(left[0], tmp_path / f"full{number}")) for number in range(writes)]
+        for number, directory in enumerate(left):
+            with driven(directory, OLD) as slave:
+                if end == "a full disk":
+                    with full_disk(number):
+                        slave.sql(f"CHANGE REPLICATION SOURCE TO {options}")
+                moved = slave.status()["Source_Port"] == two.port
+                slave.sql("START REPLICA")
+                slave.catch_up(two if moved else one)
+                assert slave.summary() == (after if moved else before), directory
 
 
 def test_another_position_in_the_masters_log(binlogs: Path, tmp_path: Path) -> None:
@@ -335,20 +411,8 @@ def test_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "ch1"])
-def test_a_kill_inside_reset_replica_all(
-    binlogs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_kill_inside_reset_replica_all(binlogs: Path, tmp_path: Path, name: str) -> None:
     """The channel goes on, begins anew, or is gone. In each case a channel of this name has all rows once."""
-    left: list[Path] = []
-
-    def copied(change: Callable[..., None]) -> Callable[..., None]:
-        def copy_and_change(*args: Any, **named: Any) -> None:
-            left.append(tmp_path / f"left{len(left)}")
-            shutil.copytree(tmp_path / "s", left[-1])
-            change(*args, **named)
-
-        return copy_and_change
-
     with serving(binlogs) as master:
         with driven(tmp_path / "s", OLD) as slave:
             slave.follow(master, name)
@@ -356,10 +420,8 @@ def test_a_kill_inside_reset_replica_all(
             slave.catch_up(master, name)
             slave.sql("STOP REPLICA")
             whole = slave.summary(name)
-            monkeypatch.setattr(os, "unlink", copied(os.unlink))
-            monkeypatch.setattr(os, "replace", copied(os.replace))
-            slave.sql(f"RESET REPLICA ALL FOR CHANNEL '{name}'")
-            monkeypatch.undo()
+            with copies(tmp_path / "s") as left:
+                slave.sql(f"RESET REPLICA ALL FOR CHANNEL '{name}'")
         for directory in left:
             with driven(directory, OLD) as slave:
                 if name not in slave.channels:
