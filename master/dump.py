@@ -425,9 +425,10 @@ class Dump:
     async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
         """Yield the messages of ``step`` (the next chunks), and move the dump to the end of the step.
 
-        When the measured rate of the connection requires another chunk size, the dump leaves the step at the next
-        transaction boundary. The later chunks are then planned again with the new size. Raises Drained after the end of
-        a transaction when the operator has drained the slave.
+        When the measured rate of the connection requires another chunk size, or the slave has another filter, the dump
+        leaves the step at the next transaction boundary. The later chunks are then planned again. When the dump must
+        end, the method returns before the next chunk. Raises Drained after the end of a transaction when the operator
+        has drained the slave.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):
@@ -436,6 +437,8 @@ class Dump:
                 yield piece
                 continue
             messages = await self._reader.messages(piece, chunk_size)
+            if number > 1 and not self.active:
+                return
             if piece.plan.size:
                 # While gRPC sends this chunk, the next ones are read.
                 self._reader.prepare(step, number, chunk_size)
@@ -449,7 +452,9 @@ class Dump:
             self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
                 self._drains.check(self._slave.peer)
-            if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
+            if number < len(step.pieces) and (
+                self._slave.flags is not self._flags or (self._is_sized and self._pace.size != chunk_size)
+            ):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:
                     self._place = self._shared(left)
@@ -463,6 +468,8 @@ class Dump:
         ``place`` is the dump's present place, with the old filter.
         """
         self._flags = self._slave.flags
+        # The old filter has selected the events up to here, also those sent after the operator changed the filter.
+        self._slave.other_filter_until = place.file, place.position
         thread = place.thread.fork()
         thread.change_filter(self._flags)
         return replace(place, thread=thread)
