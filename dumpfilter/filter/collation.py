@@ -79,15 +79,23 @@ def collation_of(names: NameRules) -> Collation:
 
 
 def lower_case(name: str) -> str:
-    """Return a name in lower case as MySQL does it: each character becomes exactly one character, and accents
-    are kept.
+    """Return a name in lower case as MySQL, and MariaDB before 11.5, do it: each character becomes exactly one
+    character, and accents are kept.
+
+    >>> lower_case("ÉİⰀ")
+    'éiⰀ'
     """
     return "".join(map(_lower_character, name))
 
 
 def _lower_character(character: str) -> str:
-    # Some results of str.lower() are longer than one character.
-    return lower if len(lower := character.lower()) == 1 else character
+    # Python knows more capitals than these servers. Their LOWER() was compared for each character.
+    lower = character.lower()[:1]
+    return lower if weight(lower) == weight(character) or character in _ALSO_CAPITALS else character
+
+
+_ALSO_CAPITALS = "\u2126\u212a\u212b"
+"""The signs for ohm, kelvin and angstrom."""
 
 
 def _bytes_as_characters(text: str) -> str:
@@ -107,7 +115,8 @@ def _collation_of_weights(names: NameCollation, *, is_lower: bool) -> Collation:
     # Filters are pickled, and pickle cannot store a function that is defined inside another one.
     table = functools.partial(_table_key, names)
     unit = functools.partial(_unit_key, names)
-    return Collation(str.lower if is_lower else str, str, table, str, unit)
+    lower = lower_case if names is NameCollation.GENERAL_CI else str.lower
+    return Collation(lower if is_lower else str, str, table, str, unit)
 
 
 def _table_key(names: NameCollation, name: str) -> Hashable:

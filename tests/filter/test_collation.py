@@ -126,6 +126,14 @@ def test_weights_with_accents_are_upper_case(character: str) -> None:
     assert len(weighs) == 1
 
 
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+def test_servers_lower_case_fewer_characters_than_python(family: Family) -> None:
+    """MySQL 9.7 and MariaDB 10.11 answer LOWER() so for each character, and so do MySQL's replicas."""
+    lower = collation_of(NameRules(family, OLD, 1)).database
+    assert lower("ÉİǄ\u2126\u212a\u212b") == "éiǆωkå"
+    assert lower("ԱẞⰀⱯϹ") == "աẞⰀⱯϹ"
+
+
 def test_a_setting_that_there_is_not() -> None:
     with pytest.raises(OptionError, match="lower_case_table_names=3"):
         collation_of(NameRules("mariadb", NEW, 3))

@@ -16,7 +16,7 @@ Name = tuple[str, str]
 DATABASES = ("shop", "s_p", "Shop", "a.b", "x y", "späß", "h`s", "sap", "t")
 TABLES = (
     *("t", "t", "T", "t_1", "tx1", "t%", "a.b", "select", "é", "e", "t`q", "日本", "v-1", "1a", "lock"),
-    *("history", "package"),
+    *("history", "package", "value", "full", "lateral", "returning", "1e", "x\\"),
 )
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _RESERVED = {"select", "lock"}
@@ -141,7 +141,8 @@ class OddWorkload:
 
     def _shown(self, name: Name) -> str:
         if name[0] == self._current[self._session] and self._random.random() < 0.6:
-            return self._id(name[1])
+            dot = "." if self._family == "mariadb" and self._random.random() < 0.03 else ""
+            return f"{dot}{self._id(name[1])}"
         dot = self._random.choices((".", " . ", "./**/", " ."), (12, 1, 1, 1))[0]
         return f"{self._id(name[0])}{dot}{self._id(name[1])}"
 
@@ -166,6 +167,7 @@ class OddWorkload:
         if roll > 0.25 or text.startswith(("BEGIN", "XA", "COMMIT")):
             return text
         comments = ["/* t */ ", "/*!50000 */", "-- c\n", "# d.t\n", "/**/", "/*!99999 DROP TABLE t */ "]
+        comments += ["--\x7f'\n"]
         comments += ["/*M!99999 t */ ", "/*M! */ "] if self._family == "mariadb" else ["/*+ x */ "]
         comment = self._random.choice(comments)
         if roll < 0.05:
@@ -322,10 +324,20 @@ class OddWorkload:
                     f"INSERT INTO {sequence} VALUES ({9000 + self._row}, 1, 999999, 5, 1, 100, 0, 0)",
                 ]
         self._row += 1
-        made = self._random.choice(forms)
+        made = self._random.choice(forms + self._easily_misread(a, b, v))
         if self._random.random() < 0.08:
             return [f"SET @u = {v}", f"INSERT INTO {a} (v) VALUES (@u), (LAST_INSERT_ID()), (RAND() * 9)"]
         return [made]
+
+    def _easily_misread(self, a: str, b: str, v: int) -> list[str]:
+        alias = self._random.choice(("returning", "value", "full", "1e"))
+        values = "VALUES ROW(1), ROW(2)" if self._family == "mysql" else "VALUES (1), (2)"
+        forms = [
+            f"UPDATE {a} x JOIN (SELECT 'a\\\\' s) d ON x.w <> {{d '2026-11-29'}} JOIN {b} y SET y.v = 1e-1",
+            f"UPDATE {a} AS {alias}, {b} y SET y.v = {v}",
+            f"UPDATE ({values}) d, {a} x, {b} y SET y.v = {v}",
+        ]
+        return [*forms, f"UPDATE (TABLE {b}) d, {a} x SET x.v = {v}"] if self._family == "mysql" else forms
 
     def _tables_changed(self) -> list[str]:
         a, b, new, new2 = self._table(), self._table(), self._new(), self._new()
@@ -568,6 +580,7 @@ class OddWorkload:
             "SET SESSION sql_mode = 'ANSI_QUOTES'",
             "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'",
             f"SET SESSION sql_mode = '{self._random.choice(('ANSI', 'ORACLE', 'MSSQL'))}'",
+            f"SET SESSION sql_mode = '{self._random.choice(('ANSI', 'MSSQL'))},NO_BACKSLASH_ESCAPES'",
             "SET SESSION sql_mode = DEFAULT",
             "SET SESSION sql_mode = DEFAULT",
             "SET SESSION foreign_key_checks = 0",

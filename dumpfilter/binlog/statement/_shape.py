@@ -19,10 +19,11 @@ PADDING = 4
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")
 _OPEN, _CLOSE, _STAR, _PLUS, _COMMA, _MINUS = ord("("), ord(")"), ord("*"), ord("+"), ord(","), ord("-")
-_DOT, _SLASH, _ZERO, _NINE, _QUESTION = ord("."), ord("/"), ord("0"), ord("9"), ord("?")
+_DOT, _SLASH, _ZERO, _ONE, _NINE, _QUESTION = ord("."), ord("/"), ord("0"), ord("1"), ord("9"), ord("?")
 _CAPITAL_M = ord("M")
 _BACKSLASH, _UNDERSCORE, _BACKTICK = ord("\\"), ord("_"), ord("`")
 _A, _B, _E, _F, _X = ord("a"), ord("b"), ord("e"), ord("f"), ord("x")
+_DELETE = 127
 _NOT_ASCII = 128
 _LOWER = 32
 """The bit by which a lower-case ASCII letter differs from its upper-case letter. The bit is set in the lower-case
@@ -35,6 +36,7 @@ _WORD_BYTES = np.array(
     [c >= _NOT_ASCII or chr(c).isalnum() or c == _UNDERSCORE or c == _DOLLAR for c in range(256)]
 )
 """For each value of a byte, whether the byte can be part of a word in SQL, bool[256]."""
+_DIGITS_OF_VERSION = 5
 _SHORTEST_LITERAL, _LONGEST_LITERAL = len("null"), len("default")
 
 
@@ -59,11 +61,30 @@ def _is_number(text, start, end):
         return at > start
     if at == start + 1 and text[start] == _ZERO and (text[at] == _X or text[at] == _B) and end - at > 1:
         for k in range(at + 1, end):
-            is_hex_letter = text[at] == _X and _A <= text[k] | _LOWER <= _F
-            if not (_ZERO <= text[k] <= _NINE or is_hex_letter):
+            is_digit = text[k] == _ZERO or text[k] == _ONE
+            if text[at] == _X:
+                is_digit = _ZERO <= text[k] <= _NINE or _A <= text[k] | _LOWER <= _F
+            if not is_digit:
                 return False
         return True
-    return text[at] | _LOWER == _E and _end_of_digits(text, at + 1) == end
+    if text[at] | _LOWER != _E:
+        return False
+    if at + 1 < end:
+        return _end_of_digits(text, at + 1) == end
+    # 1e is a name, and 1e-5 is a number.
+    return (text[end] == _MINUS or text[end] == _PLUS) and _ZERO <= text[end + 1] <= _NINE
+
+
+@inner
+def _end_of_version(text, at, mariadb):
+    """Return the offset after the version of a version comment, or ``at`` if no version stands there. A version has
+    five or six digits. MySQL takes the sixth digit for the comment's text unless white space follows it.
+    """
+    end = _end_of_digits(text, at)
+    if end - at <= _DIGITS_OF_VERSION:
+        return end if end - at == _DIGITS_OF_VERSION else at
+    at += _DIGITS_OF_VERSION
+    return at + 1 if mariadb or (end == at + 1 and text[end] <= _SPACE) else at
 
 
 @inner
@@ -198,16 +219,18 @@ def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, m
                 if before == _OPEN or before == _COMMA:
                     n = _put_literal(out, n)
                     start = at
-        elif c == _HASH or (c == _MINUS and text[at + 1] == _MINUS and text[at + 2] <= _SPACE):
+        elif c == _HASH or (
+            c == _MINUS and text[at + 1] == _MINUS and (text[at + 2] <= _SPACE or text[at + 2] == _DELETE)
+        ):
             is_gap = True
             while at < size and text[at] != _NEWLINE:
                 at += 1
             start = at
         elif c == _SLASH and text[at + 1] == _STAR:
             if text[at + 2] == _EXCLAMATION:
-                at = _end_of_digits(text, at + 3)
+                at = _end_of_version(text, at + 3, mariadb)
             elif mariadb and text[at + 2] == _CAPITAL_M and text[at + 3] == _EXCLAMATION:
-                at = _end_of_digits(text, at + 4)
+                at = _end_of_version(text, at + 4, mariadb)
             else:
                 at += 2
                 while at < size and not (text[at] == _STAR and text[at + 1] == _SLASH):

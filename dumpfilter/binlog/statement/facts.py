@@ -346,12 +346,17 @@ _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 MODE_ANSI_QUOTES = 1 << 2
 MODE_MSSQL = 1 << 10
 MODE_NO_BACKSLASH_ESCAPES = 1 << 20
-_BRACKETS = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*+' | "(?:[^"]|"")*+" | `(?:[^`]|``)*+` | /\*.*?\*/ | \#[^\n]* | --[ \t][^\n]*
-        | \[((?:[^\]]|\]\])+)\]""",
-    re.VERBOSE | re.DOTALL,
-)
-"""A pattern for a quoted text, a comment, or a name in brackets. Its group captures only a name in brackets."""
+_QUOTED_NAMES = {
+    escapes: re.compile(
+        rf"""'(?:{of_string}|'')*+' | `(?:[^`]|``)*+` | /\*(?!M?!).*?\*/ | \#[^\n]* | --(?=[\x00-\x20\x7f])[^\n]*
+            | "((?:[^"]|"")*+)" | \[((?:[^\]]|\]\])+)\]""",
+        re.VERBOSE | re.DOTALL,
+    )
+    for escapes, of_string in ((True, r"[^'\\]|\\."), (False, "[^']"))
+}
+"""For backslashes that escape or do not escape: a pattern for a quoted text, a comment, or a name. Its groups capture
+only a name in double quotes, and a name in brackets.
+"""
 
 NO_FOREIGN_KEY_CHECKS = 1 << 26
 """The bit of a Query event's ``flags2`` for a session with foreign_key_checks=0 (OPTION_NO_FOREIGN_KEY_CHECKS)."""
@@ -381,7 +386,7 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     # The import loads compiled code, or compiles it, and a client of the console only reads tokens.
     from dumpfilter.binlog.statement import _shape as K
 
-    text = without_brackets(text, family=family, sql_mode=sql_mode)
+    text = with_backticks(text, family=family, sql_mode=sql_mode)
     source = np.frombuffer(text.encode("utf-8", "surrogatepass") + bytes(K.PADDING), np.uint8)
     # The output has room for one space more after the opening of each version comment.
     out = np.empty(2 * source.size + 8, np.uint8)
@@ -395,22 +400,32 @@ def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -
     return out[K.PADDING : end].tobytes().decode("utf-8", "surrogatepass")
 
 
-def without_brackets(text: str, *, family: Family, sql_mode: int) -> str:
-    """Return a statement with backticks around each name that stands in brackets, as MariaDB's sql_mode MSSQL allows.
+def with_backticks(text: str, *, family: Family, sql_mode: int) -> str:
+    r"""Return a statement with backticks around names that the parser would not understand otherwise.
 
-    In other modes the text stays as it is.
+    With MariaDB's sql_mode MSSQL, a name may stand in brackets. With ANSI_QUOTES, a name in double quotes may have a
+    backslash, which the parser would take for an escape character. In other modes the text stays as it is.
 
-    >>> without_brackets("DELETE FROM [a]] b] WHERE c = '[d]'", family="mariadb", sql_mode=MODE_MSSQL)
+    >>> with_backticks("DELETE FROM [a]] b] WHERE c = '[d]'", family="mariadb", sql_mode=MODE_MSSQL)
     "DELETE FROM `a] b` WHERE c = '[d]'"
+    >>> print(with_backticks(r'DELETE FROM "a\"', family="mysql", sql_mode=MODE_ANSI_QUOTES))
+    DELETE FROM `a\`
     """
-    if family != "mariadb" or not sql_mode & MODE_MSSQL or "[" not in text:
+    has_brackets = family == "mariadb" and sql_mode & MODE_MSSQL and "[" in text
+    if not has_brackets and not (sql_mode & MODE_ANSI_QUOTES and "\\" in text and '"' in text):
         return text
-    return _BRACKETS.sub(_in_backticks, text)
+    return _QUOTED_NAMES[not sql_mode & MODE_NO_BACKSLASH_ESCAPES].sub(_in_backticks, text)
 
 
 def _in_backticks(found: re.Match[str]) -> str:
-    name = found[1]
-    return found[0] if name is None else "`" + name.replace("]]", "]").replace("`", "``") + "`"
+    in_quotes, in_brackets = found.groups()
+    if in_brackets is not None:
+        name = in_brackets.replace("]]", "]")
+    elif in_quotes is not None:
+        name = in_quotes.replace('""', '"')
+    else:
+        return found[0]
+    return "`" + name.replace("`", "``") + "`"
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
@@ -450,7 +465,7 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
     if head.kind in CHANGING_DATA:
         return replace(head, body=_read_mentions(shape, family))
     # The shape has no strings, in which accounts have their names.
-    found = read_facts(without_brackets(query.text, family=family, sql_mode=sql_mode), family)
+    found = read_facts(with_backticks(query.text, family=family, sql_mode=sql_mode), family)
     return replace(found, checks_foreign_keys=not (query.status.flags2 or 0) & NO_FOREIGN_KEY_CHECKS)
 
 

@@ -287,6 +287,7 @@ def _tables_meant(found: References, target: TableName) -> list[int]:
 
 def _targets(reader: TokenReader) -> Names | None:
     found = []
+    reader.accept(".")
     while True:
         parts = []
         while reader.token.is_name:
@@ -608,8 +609,8 @@ def _maintenance(reader: StatementReader, begin: Token) -> StatementFacts:
 
 def _flush(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("NO_WRITE_TO_BINLOG", "LOCAL")
-    if reader.accept("TABLE", "TABLES") and reader.token.is_name and not reader.sees("WITH", "FOR"):
-        return _on(K.FLUSH, reader.names())
+    if reader.accept("TABLE", "TABLES") and not reader.sees("WITH", "FOR") and (names := reader.names()):
+        return _on(K.FLUSH, names)
     return _without_tables(K.FLUSH)
 
 
@@ -759,6 +760,7 @@ def _granted_on(reader: TokenReader) -> TableName | None:
             reader.advance()
             return TableName("*", "*")
         return TableName(None, "*")
+    reader.accept(".")
     if not reader.token.is_name:
         return None
     first = reader.advance().value

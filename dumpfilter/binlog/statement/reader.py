@@ -43,6 +43,10 @@ class StatementReader(TokenReader):
         """
         self._nested = 0
 
+    def name(self) -> TableName | None:
+        self.accept(".")  # For MariaDB, .t is the table t of the default database.
+        return super().name()
+
     def nest(self) -> bool:
         """Enter one more level of nesting (parentheses or subqueries). Return False if the limit of levels is reached,
         so that deep nesting cannot overflow Python's stack.
@@ -106,7 +110,7 @@ DERIVED = TableName("", "*")
 The server uses this name, too, and not the derived table's alias.
 """
 
-_JOINS = frozenset({"JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"})
+_JOINS = frozenset({"JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "OUTER", "NATURAL"})
 AFTER_NAME = (
     _JOINS
     | {"ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION"}
@@ -126,7 +130,7 @@ AFTER_LIST = (
 OPTION of a view.
 """
 
-_ALSO_ALIASES = {"mysql": (), "mariadb": ("TABLESAMPLE", "QUALIFY")}
+_ALSO_ALIASES = {"mysql": ("RETURNING",), "mariadb": ("TABLESAMPLE", "QUALIFY")}
 """The words of AFTER_NAME that are aliases nevertheless, by the family of the server."""
 
 _SYSTEM_TIME = re.compile(r"FOR\s+SYSTEM_TIME\b", re.IGNORECASE)
@@ -204,7 +208,7 @@ def _joined(reader: StatementReader, found: References) -> bool:
             elif reader.accept("USING"):
                 if not reader.accept_parentheses():
                     return False
-            elif not reader.accept("FULL") or reader.sees("OUTER", "JOIN"):  # FULL alone is an alias.
+            else:
                 reader.accept(",")
                 reader.accept_all(*_JOINS)
                 break
@@ -216,27 +220,27 @@ def _factor(reader: StatementReader, found: References) -> bool:
     if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
         reader.advance()
         return _list(reader, found) and bool(reader.accept("}"))
-    reader.accept("LATERAL")
-    if reader.accept("("):
-        if reader.sees(*QUERY):
-            _subquery(reader, found)
-            return _add(reader, found, DERIVED)
-        # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
-        return _list(reader, found) and bool(reader.accept(")"))
-    if reader.token.word == "JSON_TABLE":
-        reader.advance()
+    word = reader.token.word
+    name = reader.name()
+    # Without a parenthesis, MariaDB reads LATERAL and JSON_TABLE as names.
+    if name is not None and not (word in ("LATERAL", "JSON_TABLE") and reader.sees("(")):
+        reader.note_table(name)
+        if reader.accept("PARTITION") and not reader.accept_parentheses():
+            return False
+        return _add(reader, found, name)
+    if word == "JSON_TABLE":
         if not reader.accept_parentheses():
             return False
         # MariaDB lists the tables of a subquery in the parentheses, too, and not DERIVED but another name.
         found.whole &= reader.family == "mysql"
         return _add(reader, found, DERIVED)
-    name = reader.name()
-    if name is None:
+    if not reader.accept("("):
         return False
-    reader.note_table(name)
-    if reader.accept("PARTITION") and not reader.accept_parentheses():
-        return False
-    return _add(reader, found, name)
+    if reader.sees(*QUERY):
+        _subquery(reader, found)
+        return _add(reader, found, DERIVED)
+    # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
+    return _list(reader, found) and bool(reader.accept(")"))
 
 
 def _add(reader: StatementReader, found: References, name: TableName) -> bool:
@@ -294,6 +298,9 @@ def _expression(reader: StatementReader, found: References) -> bool:
             reader.advance()  # Such a name need not be quoted if it is a reserved word: @for, b.lock.
             continue
         if depth == 0:
+            if word == "{":  # The ODBC syntax for a date is {d '2026-11-29'}.
+                reader.skip_to("}")
+                continue
             if word in ("LEFT", "RIGHT"):
                 reader.advance()
                 if not reader.sees("("):
@@ -309,12 +316,14 @@ def _expression(reader: StatementReader, found: References) -> bool:
 
 def _subquery(reader: StatementReader, found: References) -> None:
     tables: list[TableName] = []
-    plain = reader.accept("SELECT") != ""
+    begin = reader.accept("SELECT", "VALUES", "TABLE")
+    plain = begin != ""
     depth = 1
     while depth and not reader.at_end:
         if reader.sees("SELECT", "WITH", "TABLE", "UNION", "EXCEPT", "INTERSECT", "JSON_TABLE"):
             plain = False
-        if plain and depth == 1 and reader.accept("FROM"):
+        if plain and depth == 1 and (begin == "TABLE" or reader.accept("FROM")):
+            begin = ""
             inner = References()
             plain = _list(reader, inner) and inner.whole
             tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed

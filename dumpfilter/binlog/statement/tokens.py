@@ -141,10 +141,12 @@ _NAME = re.compile(rf"{_WORD_CHARACTER}++")
 # _NAME_KINDS is a tuple, because a look-up in a set would call the enum's slow hash function.
 _NAME_KINDS = (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING)
 
-_CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
+# MySQL takes the sixth digit of a version for the comment's text unless white space follows it.
+_VERSION = r"[0-9]{5}(?:[0-9](?=[ \t-\r]))?"
+_CONDITIONAL = re.compile(rf"/\*!({_VERSION})?")
 # In a statement from a binlog, the lexer skips the marks /*! and */ of version comments. One match takes several
 # marks, so that a text of only marks costs little time.
-_BINLOG_MARKS = re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++")
+_BINLOG_MARKS = re.compile(rf"(?:/\*! )++|(?:/\*!)++(?:{_VERSION})?|(?:\*/ )++|(?:\*/)++")
 
 _MARIADB_MARKS = re.compile(
     r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"

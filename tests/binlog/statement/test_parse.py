@@ -332,6 +332,36 @@ def test_the_place_of_a_json_table_in_mariadbs_list_is_unknown(value: str) -> No
     assert (found.listed, found.listed_whole) == (names("a"), False)
 
 
+# As recorded in mysql-texts and mariadb-texts.
+@pytest.mark.parametrize(
+    ("text", "modes", "table"),
+    [
+        ("INSERT INTO 1e VALUES (1e-5, 2E+1, 1)", 0, "1e"),
+        ("INSERT INTO 0b12 VALUES (0b11, 0x1F)", 0, "0b12"),
+        ("INSERT INTO --\x7f'\nt VALUES (1)", 0, "t"),
+        ("INSERT INTO .t VALUES (1)", 0, "t"),
+        ("DELETE FROM .t", 0, "t"),
+        (r'INSERT INTO "x\" VALUES (1)', MODE_ANSI_QUOTES, "x\\"),
+        (r'DELETE FROM "x\".* USING "t", "x\"', MODE_ANSI_QUOTES, "x\\"),
+        (r"""REPLACE "x``\" SET i = '\', j = '"t"'""", MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES, "x``\\"),
+        (r"INSERT INTO [x\] VALUES ('\', '[t]')", MODE_MSSQL | MODE_NO_BACKSLASH_ESCAPES, "x\\"),
+        ("INSERT INTO /*!50000 [x] */ VALUES (1) --\n, [y]", MODE_MSSQL, "x"),
+    ],
+)
+def test_unusual_names(text: str, modes: int, table: str) -> None:
+    assert read_text(text, family="mariadb", sql_mode=modes).updated == ((TableName(None, table),),)
+
+
+def test_mysql_takes_the_sixth_digit_of_a_version_only_before_white_space() -> None:
+    def tables(text: str, family: Family) -> object:
+        return [read(text, family=family).updated for read in (read_text, parse_statement)]
+
+    for version in ("50000", "050000 "):
+        text = f"INSERT INTO /*!{version}1e */ VALUES (1)"
+        assert tables(text, "mysql") == [(names("1e"),)] * 2
+    assert tables("INSERT INTO /*!0500001e */ VALUES (1)", "mariadb") == [(names("1e"),)] * 2
+
+
 MARIADB_GRANTS = [
     ("CREATE USER u", "db tables_priv columns_priv procs_priv proxies_priv roles_mapping global_priv"),
     (
@@ -364,6 +394,11 @@ LISTED = [
     ("UPDATE {OJ a LEFT OUTER JOIN b ON a.i = b.i} SET a.j = 1", "a b", True),
     ("UPDATE (SELECT i, j FROM b) AS x JOIN a ON x.i = a.i SET a.j = 1", ".* b a", True),
     ("UPDATE a, (SELECT i AS k FROM d2.c) AS x, b SET b.j = 1", "a d2.c .* b", True),
+    ("UPDATE (TABLE d2.c ORDER BY i LIMIT 1) AS x, a SET a.j = 1", ".* d2.c a", True),
+    ("UPDATE (VALUES ROW(1), ROW(2)) AS x (i), a SET a.j = 1", ".* a", True),
+    ("UPDATE a full JOIN full b ON full.i = {d '2026-11-29'} JOIN c SET b.j = 1", "a full c", True),
+    ("UPDATE lateral JOIN json_table ON 1 SET lateral.j = 1", "lateral json_table", True),
+    ("UPDATE a returning, b SET b.j = 1", "a b", True),
     (
         "UPDATE a, (SELECT MAX(i) FROM b, (d2.c JOIN e) WHERE i IN (1)) AS x SET a.j = 1",
         "a b d2.c e .*",
