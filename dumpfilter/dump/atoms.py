@@ -333,16 +333,20 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Add a list of tables to ``lists``: the tables whose rows events precede event number ``event`` in its statement.
-    Return the index of the list in ``lists``, and the new number of lists.
+    """Return the row index in ``lists`` of a list of the tables with rows events before event number ``event`` in its
+    statement. Also return the new number of rows of ``lists``.
+
+    ``lists`` is an array of linked lists (see L_SUBJECT and L_TAIL), which has ``n`` rows before the call. Each change
+    of table between neighbouring rows events adds one row. If no rows event precedes, no row is added. The result is
+    then a predefined list, NEVER or BEFORE.
+
+    The walk goes back to the end of the previous rows statement, or to ``first``. ``first`` is the transaction's first
+    event in the segment (a part of a binlog file). A walk that reaches ``first`` ends the list with BEFORE, which
+    stands for rows events before the segment. This also happens if the transaction begins in the segment.
 
     A filter that sends any table of the list has sent rows of the statement. The caller needs this for dummy rows (a
-    rows event without a table, which only ends a statement), and at the segment's end. If the statement may have begun
-    before ``first``, the transaction's first event in the segment (a part of a binlog file), the list ends with BEFORE.
-    BEFORE stands for rows events before the segment.
-
-    ``roles`` and ``subjects`` have each event's role and the number of its table. ``n`` is the number of lists before
-    the call.
+    rows event without a table, which only ends a statement), and at the segment's end. ``roles`` and ``subjects`` have
+    each event's role and the number of its table.
     """
     found = np.int64(NEVER)
     i = event - 1

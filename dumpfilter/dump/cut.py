@@ -724,9 +724,9 @@ def gather(ranges: Int64s2, data: Bytes, data_offset: int, out: Bytes):
     """Copy byte ranges of a binlog file into ``out``. The columns of ``ranges`` are the offset in the file, the size,
     and the offset in ``out``.
 
-    ``data`` holds a part of the file, which begins at offset ``data_offset``. Ranges outside of ``data`` leave their
-    part of ``out`` unfilled, so that the caller can read them from the file. Return the number of such ranges, or -1
-    if ``out`` is too small.
+    ``data`` holds a part of the file, which begins at offset ``data_offset``. A range that does not lie completely in
+    ``data`` leaves its part of ``out`` unfilled, so that the caller can read the range from the file. Return the number
+    of such ranges, or -1 if ``out`` is too small.
     """
     source = np.uintp(data.ctypes.data)
     target = np.uintp(out.ctypes.data)
