@@ -54,7 +54,9 @@ def test_replicas_end_as_recorded(name: str, replicas: Replicas, launcher: Launc
     behind.start(recording.path / "bin.index")
     found = []
     for number, case in enumerate(asked):
-        own = case.rules if number % 2 else kept_on_replica(case.rules)
+        # The statements with uncertain names are undecided: they are sent, and the replica's own rules drop them.
+        keeps_all = number % 2 or recording.name.endswith("client-charsets")
+        own = case.rules if keeps_all else kept_on_replica(case.rules)
         upstream = Upstream(behind.port, f"c{number}", PASSWORD, set_end(recording))
         got = run(replicas.for_case(case), upstream, case, own)
         found += [f"{case}: {line}" for line in differences(case, recorded_end(case), got)]

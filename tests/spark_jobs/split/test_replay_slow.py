@@ -83,6 +83,8 @@ READS_OTHERS = {
     },
     # CREATE TABLE a2 LIKE d2.c; ALTER TABLE d2.a4 RENAME d1.a4; a multi-table DELETE, then b10 from a
     "recordings/mariadb-forms": {"d1.a2", "d1.a4", "d1.b10"},
+    # UPDATE d1.a RIGHT JOIN d2.c …, and the like
+    "recordings/mariadb-forms3": {"d2.c"},
     # UPDATE t, other.t AS o SET …
     "recordings/mariadb-statements": {"shop.t", "other.t"},
     # INSERT INTO logs.t SELECT * FROM shop.t; UPDATE logs.t l JOIN shop.u u …
