@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+import sys
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -517,6 +518,8 @@ class SegmentReader:
             writer=file.writer_begin,
         )
         self.position = file.first_event
+        self._met_end = sys.maxsize
+        """The size that the file had when :meth:`next` met its end."""
         self._segment_size = max(segment_size, HEADER_LENGTH)
         self._spare: list[npt.NDArray[np.uint8]] = []
         """Memory for buffers that is not in use."""
@@ -562,7 +565,9 @@ class SegmentReader:
                 raise BinlogCorrupt(
                     f"an event's length is {needed}", file=self.file.name, position=self.position
                 )
-            if at_end or self.position + needed > self.file.size:
+            size = self.position + length if at_end else self.file.size
+            if at_end or self.position + needed > size:
+                self._met_end = size
                 return None
             self._buffer = np.empty(needed, np.uint8)
 
@@ -571,9 +576,10 @@ class SegmentReader:
 
         Call this method after :meth:`next` has returned None. ``last`` tells whether the file is the last of its binlog
         set. The last file may end anywhere while its flag LOG_EVENT_BINLOG_IN_USE_F says that a server has the file
-        open. The method then does nothing.
+        open. The method then does nothing. It also does nothing if a server has written more, and perhaps closed the
+        file, since :meth:`next` met the end.
         """
-        if last and self.file.in_use:
+        if last and (self.file.in_use or self.file.size > self._met_end):
             return
         size = self.file.size
         at = self.position

@@ -360,6 +360,22 @@ class TestGrowing:
             with pytest.raises(BinlogTruncated, match="inside the transaction that begins here"):
                 reader.check_end(last=True)
 
+    def test_a_server_may_end_the_file_while_a_reader_meets_its_end(self, tmp_path: Path) -> None:
+        builder = _Builder(DIALECTS[0], in_use=True)
+        builder.add(EventType.QUERY, query_body(b"BEGIN"))
+        path = tmp_path / "bin.000001"
+        path.write_bytes(builder.data)
+        with BinlogFile(path) as file:
+            reader = SegmentReader(file, Subjects(), SourceNumbers())
+            assert reader.next() is None
+            builder.add(EventType.QUERY, query_body(b"COMMIT"))
+            builder.data[21] = 0
+            path.write_bytes(builder.data)
+            reader.check_end(last=True)
+            assert reader.next() is not None
+            assert reader.next() is None
+            reader.check_end(last=True)
+
 
 class TestDamage:
     @settings(deadline=None, max_examples=60)
