@@ -220,8 +220,8 @@ class Session:
         return ChainMap(own, self.system_variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
 
     def character_set(self, variable: str = "character_set_results") -> CharacterSet:
-        """Return the character set that ``variable`` has: ``character_set_client`` is that of statements, and
-        ``character_set_results`` that of results.
+        """Return the character set that the system variable ``variable`` names. The client sends statements in
+        ``character_set_client``, and gets results in ``character_set_results``.
         """
         value = self.system_variables.get(variable, SESSION_VARIABLES[variable])
         return _known_character_set(variable, str(value))

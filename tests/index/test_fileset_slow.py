@@ -303,6 +303,13 @@ class TestWholeSets:
         assert gtids_before(MemoryFile(nothing)).all is None
 
 
+def _with_begin() -> _Builder:
+    """Return a file in use that ends inside a transaction."""
+    builder = _Builder(DIALECTS[0], in_use=True)
+    builder.add(EventType.QUERY, query_body(b"BEGIN"))
+    return builder
+
+
 class TestGrowing:
     @settings(deadline=None, max_examples=30)
     @given(
@@ -342,10 +349,8 @@ class TestGrowing:
             assert reader.position >= roomy.position
 
     def test_the_flag_goes_when_the_file_is_closed(self, tmp_path: Path) -> None:
-        builder = _Builder(DIALECTS[0], in_use=True)
-        builder.add(EventType.QUERY, query_body(b"BEGIN"))
         path = tmp_path / "bin.000001"
-        path.write_bytes(builder.data)
+        path.write_bytes(_with_begin().data)
         with BinlogFile(path) as file:
             reader = SegmentReader(file, Subjects(), SourceNumbers())
             assert file.in_use
@@ -361,9 +366,7 @@ class TestGrowing:
                 reader.check_end(last=True)
 
     def test_a_server_may_end_the_file_while_a_reader_meets_its_end(self, tmp_path: Path) -> None:
-        builder = _Builder(DIALECTS[0], in_use=True)
-        builder.add(EventType.QUERY, query_body(b"BEGIN"))
-        path = tmp_path / "bin.000001"
+        builder, path = _with_begin(), tmp_path / "bin.000001"
         path.write_bytes(builder.data)
         with BinlogFile(path) as file:
             reader = SegmentReader(file, Subjects(), SourceNumbers())

@@ -54,13 +54,6 @@ class LinkProcess(Helper):
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
-    def history(self) -> dict[str, tuple[Happening, ...]]:
-        """Return a dictionary from the name of each link to the link's history: its latest changes, cuts, silences and
-        connections, oldest first.
-        """
-        found: dict[str, tuple[Happening, ...]] = self.ask(None, "history")
-        return found
-
 
 class OpenLink:
     """A handle for one open link of a :class:`LinkProcess`: a TCP proxy with a rate and a delay. The target (the

@@ -119,7 +119,7 @@ def test_a_plain_link_counts_the_bytes_of_both_directions(links: LinkProcess, so
         counters = links.counters()["count"]
         assert (counters.up, counters.down, counters.connections, counters.open) == (5, 5, 1, 1)
     wait_for(lambda: links.counters()["count"].open == 0)
-    history = links.history()["count"]
+    history = links["count"].history
     assert [one.kind for one in history] == ["opened", "connected", "ended"]
     assert all(abs(one.time - time.time()) < 3600 for one in history)
 
@@ -191,7 +191,7 @@ def test_a_planned_cut_lets_exactly_its_bytes_pass(
         connection.sendall(sent)
         while data := connection.recv(10_000):
             found += data
-    assert found == sent[:4321], (links.counters()[name], links.history()[name])
+    assert found == sent[:4321], (links.counters()[name], links[name].history)
     assert links.counters()[name].down == 4321
     wait_for(lambda: links.counters()[name].state == "cut")
     links[name].heal()
@@ -304,9 +304,9 @@ def test_a_silence_that_begins_in_a_scheduled_outage_lasts_longer(links: LinkPro
 
 def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> None:
     port = links.open("schedule", source.port, LinkShape(outages=(Outage(0.0, 0.05), Outage(0.1, None))))
-    wait_for(lambda: links.history()["schedule"][-1].detail == "as scheduled")
-    wait_for(lambda: len(links.history()["schedule"]) >= 4)
-    assert [one.kind for one in links.history()["schedule"]] == ["opened", "cut", "healed", "cut"]
+    wait_for(lambda: links["schedule"].history[-1].detail == "as scheduled")
+    wait_for(lambda: len(links["schedule"].history) >= 4)
+    assert [one.kind for one in links["schedule"].history] == ["opened", "cut", "healed", "cut"]
     links["schedule"].heal()
     with connect(port) as connection:
         assert echoed(connection, b"a") == b"a"
@@ -322,7 +322,7 @@ def test_a_change_of_the_rate_leaves_outages_as_they_are(links: LinkProcess, sou
     links["kept"].heal()
     links["kept"].reshape(LinkShape(1_000_000, outages=outages))
     assert links.counters()["kept"].state == "up"
-    assert [one.kind for one in links.history()["kept"]] == ["opened", "cut", "healed", "shape"]
+    assert [one.kind for one in links["kept"].history] == ["opened", "cut", "healed", "shape"]
 
 
 def test_a_shorter_delay_frees_the_bytes_under_way(links: LinkProcess, source: Source) -> None:
@@ -342,7 +342,7 @@ def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> 
     source.close()
     with suppress(ConnectionResetError), connect(port) as connection:
         assert connection.recv(1) == b""
-    wait_for(lambda: any(one.kind == "failed" for one in links.history()["nobody"]))
+    wait_for(lambda: any(one.kind == "failed" for one in links["nobody"].history))
     other = Source(b"moved")
     links["nobody"].retarget(other.port)
     with connect(port) as connection:
@@ -358,7 +358,7 @@ def test_a_target_that_gives_up_while_the_link_connects_is_no_open_connection(
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wait_for(lambda: links.counters()["early"].connections == 1)
     wait_for(lambda: links.counters()["early"].open == 0)
-    assert links.history()["early"][-1].kind == "ended"
+    assert links["early"].history[-1].kind == "ended"
 
 
 def test_a_source_that_ends_ends_the_connection(links: LinkProcess) -> None:
