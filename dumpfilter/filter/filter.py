@@ -185,22 +185,23 @@ class Filter(_DatabaseFilter):
         database, although the statement does not name its table.
         """
         begin = self._collation.folded(f"{database}.")
-        if any(self._collation.folded(rule.value).startswith(begin) for rule in self._of(RuleKind.DO_TABLE)):
-            return True
-        if self._wild_do.may_match(begin):
+        if self._has_table_in(begin, RuleKind.DO_TABLE) or self._wild_do.may_match(begin):
             return True
         return not (self._do_table or self._wild_do or self._wild_ignore.matches_all(begin))
 
     def may_drop_rows_of(self, database: str) -> bool:
         begin = self._collation.folded(f"{database}.")
-        ignored = self._of(RuleKind.IGNORE_TABLE)
-        if not self.db_ok(database) or any(
-            self._collation.folded(rule.value).startswith(begin) for rule in ignored
-        ):
+        if not self.db_ok(database) or self._has_table_in(begin, RuleKind.IGNORE_TABLE):
             return True
         if self._wild_do.matches_all(begin):
             return False
         return bool(self._do_table or self._wild_do) or self._wild_ignore.may_match(begin)
+
+    def _has_table_in(self, begin: str, kind: RuleKind) -> bool:
+        """Tell whether a rule of this kind names a table of a database. ``begin`` is the database's folded name with
+        the dot after it.
+        """
+        return any(self._collation.folded(rule.value).startswith(begin) for rule in self._of(kind))
 
     def db_ok_with_wild_table(self, database: str) -> bool:
         """Tell whether the wild table rules pass CREATE, ALTER or DROP of a database.
