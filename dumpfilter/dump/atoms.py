@@ -632,8 +632,6 @@ def weigh(c, filters, n_filters, low, known, subjects, w):
         w.lists[k, L_OPEN] = k == OPEN
         w.list_word[k] = _NONE
     w.list_word[EVER] = _ALL
-    if c.rows_kept:
-        w.list_word[BEFORE] = _ALL
     _fill_subjects(w.subject, filters, n_filters, known, subjects)
     candidates = _weigh_transactions(c, low, w, live, off)
     n = np.int64(0)
@@ -653,6 +651,8 @@ def weigh(c, filters, n_filters, low, known, subjects, w):
             rows, m = _rows_before(c.role, c.subject, first, stop, w.lists, m)
         sends_all = live if c.txn_subject[t] == R.KEPT else off
         before = live if t == 0 and c.is_kept else _NONE
+        # The first transaction alone can have rows before the segment.
+        w.list_word[BEFORE] = _ALL if t == 0 and c.rows_kept else _NONE
         kept = _weigh_atoms(w, begin, n, m, sends_all, before)
         w.call[ROWS_KEPT] = w.list_word[rows]
         w.atom_first[t] = begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,16 @@ from dumpfilter.filter import Filter, Rule, RuleKind
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
 from tests.dump.plans import scanned
-from tests.strategies import DIALECTS, MadeBinlog, _Builder, binlogs, query_body, rows_body, rules
+from tests.strategies import (
+    DIALECTS,
+    MadeBinlog,
+    _Builder,
+    binlogs,
+    query_body,
+    rows_body,
+    rules,
+    table_map_body,
+)
 
 Sent = dict[int, bool]
 """The offsets of the events that are sent, and whether each gets STMT_END_F."""
@@ -138,6 +148,28 @@ def _rows_of_no_table() -> MadeBinlog:
     return MadeBinlog(dialect, bytes(made.data), made.boundaries, made.gtids)
 
 
+def _dummy_rows_after_a_cut_statement() -> MadeBinlog:
+    """Return two transactions. A segment of 400 bytes ends inside the statement of the first one. The second one has
+    rows of another table, whose statement dummy rows end.
+    """
+    dialect = DIALECTS[0]
+    made = _Builder(dialect)
+    for number, (database, rows) in enumerate([("shop", bytes(200)), ("logs", b"")], start=1):
+        made.add(T.GTID, b"\1" + bytes(16) + struct.pack("<q", number) + b"\2" + bytes(16))
+        made.add(T.QUERY, query_body(b"BEGIN"))
+        made.add(T.TABLE_MAP, table_map_body(number, database, "t"))
+        made.add(T.WRITE_ROWS, rows_body(dialect, T.WRITE_ROWS, number, ends=False, rows=rows))
+        made.add(T.WRITE_ROWS, b"\xff" * 6 + b"\1\0\2\0")
+        made.add(T.XID, bytes(8))
+    return MadeBinlog(dialect, bytes(made.data), made.boundaries, made.gtids)
+
+
+@example(
+    made=_dummy_rows_after_a_cut_statement(),
+    given_rules=[Rule(RuleKind.DO_DB, "shop")],
+    segment_size=400,
+    chunk_size=1 << 40,
+)
 @example(made=_rows_of_no_table(), given_rules=[Rule(RuleKind.DO_DB, "logs")], segment_size=1, chunk_size=1)
 @given(
     made=binlogs(odd=True),
