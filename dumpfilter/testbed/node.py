@@ -120,12 +120,15 @@ class Ground:
         """Kill all processes of the topology, and wait for their end. Processes that are started later are killed at
         once.
 
-        The keeper (the process that starts all others) is killed, too, if it is still starting.
+        The keeper (the process that starts all others) is killed, too, if it is still starting. Raises TestbedError if
+        a process survives SIGKILL.
         """
         self._is_ending.set()
         self.keeper.end_if_importing()
-        for child in tuple(self._children):
-            end_process(child, in_order=False, timeout=END_TIMEOUT)
+        # An error of one call does not keep the others from their work.
+        with contextlib.ExitStack() as ending:
+            for child in tuple(self._children):
+                ending.callback(end_process, child, in_order=False, timeout=END_TIMEOUT)
 
 
 # -- links

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.testbed.errors import StartFailed
-from dumpfilter.testbed.node import TestbedNode
+from dumpfilter.testbed.errors import StartFailed, TestbedError
+from dumpfilter.testbed.node import Ground, TestbedNode
+from dumpfilter.topology import parse_string
 
 
 class SmallNode(TestbedNode):
@@ -61,3 +63,33 @@ def test_a_full_disk_is_a_start_that_failed(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(StartFailed, match=r"^n: .*No such file or directory: '.*/missing/file'"):
         node.start()
     assert node.state == "failed"
+
+
+def test_a_process_that_survives_sigkill_keeps_no_other_from_its_end(tmp_path: Path) -> None:
+    class Process:
+        def __init__(self, pid: int, survives: bool) -> None:
+            self.pid = pid
+            self.survives = survives
+            self.is_killed = False
+
+        def poll(self) -> int | None:
+            return None
+
+        def kill(self) -> None:
+            self.is_killed = True
+
+        terminate = kill
+
+        def wait(self, timeout: float) -> None:
+            if self.survives:
+                raise subprocess.TimeoutExpired("n", timeout)
+
+    processes = [Process(1, False), Process(2, True), Process(3, False)]
+    keeper: Any = SimpleNamespace(start=lambda program: program, end_if_importing=lambda: None)
+    topology = parse_string("m[server=mariadb]")
+    ground = Ground(topology, tmp_path, keeper, holds_files=False, start_timeout=1, wait_timeout=1)
+    for process in processes:
+        ground.start(process)  # type: ignore[arg-type]
+    with pytest.raises(TestbedError, match="process 2 has not ended"):
+        ground.end_all()
+    assert all(process.is_killed for process in processes)
