@@ -980,11 +980,13 @@ def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFi
     node's ``channels``. ``flows`` has the received transactions of each of these channels, in the same order.
     """
     leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
+    names = tuple(node.channels[numbers[0]].legs[-1].link for node in group.nodes)
     return LinkFigures(
         name=leg.link,
         source=leg.source,
         target=leg.target,
-        count=len(group.nodes),
+        count=len(names),
+        members=names if len(names) > 1 else (),
         rate=hop.rate,
         delay=hop.delay // MICROSECOND + group.delay,
         jitter=hop.jitter // MICROSECOND,

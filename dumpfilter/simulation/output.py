@@ -50,7 +50,8 @@ _NODE = Column("node", TEXT, "The node's name.")
 
 FORMS: Mapping[str, ParquetTable] = {
     "links": ParquetTable(
-        "each link of each run", (*_SETTING, _LINK, *columns_of(LinkFigures, without={"name", "outages"}))
+        "each link of each run",
+        (*_SETTING, _LINK, *columns_of(LinkFigures, without={"name", "members", "outages"})),
     ),
     "nodes": ParquetTable(
         "each node of each run, and each channel of a node with several sources",

@@ -75,6 +75,10 @@ def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
     return {name: node for node in run.whole_nodes for name in (node.members or (node.name,))}
 
 
+def _links_by_name(run: Run) -> dict[str, LinkFigures]:
+    return {name: link for link in run.links for name in (link.members or (link.name,))}
+
+
 def worst_nodes(runs: Sequence[Run]) -> list[str]:
     """Return the names of the nodes with the greatest lag in any of the runs, in descending order of lag. There are at
     most :data:`MOST_CHOICES` names.
@@ -169,11 +173,11 @@ def _compared(run: Run) -> dict[tuple[str, str, int], int]:
     outage's index among the link's outages. For a figure that is not about an outage, the index is 0.
     """
     found = {}
-    for link in run.links:
-        found[f"bytes {link.name}", link.name, 0] = link.bytes
+    for name, link in _links_by_name(run).items():
+        found[f"bytes {name}", name, 0] = link.bytes
         for number, outage in enumerate(link.outages):
             if outage.catch_up is not None:
-                found[f"catch-up {link.target}", link.name, number] = outage.catch_up
+                found[f"catch-up {name}", name, number] = outage.catch_up
     for name, node in nodes_by_name(run).items():
         found |= {(f"{share} {name}", name, 0): getattr(node.lag, share) for share in ("p50", "p99")}
     return found
@@ -235,6 +239,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
         for run in _with_own_links(results)
         if run.setting.load == 1 and run.setting.variant in (Variant.NONE, Variant.MASTER)
     }
+    by_name = [(run, _links_by_name(run)) for run in found.values()]
     links: dict[str, LinkFigures] = {}
     for run in found.values():
         for link in run.links:
@@ -243,8 +248,8 @@ def rate_plot(results: Results) -> ChoicePlot | None:
     choices: dict[str, Json] = {}
     for name, link in sorted(links.items(), key=lambda each: -each[1].bytes)[:MOST_CHOICES]:
         lines = [
-            _rate_line(run.series.width, values.get(name, ()))
-            for run in found.values()
+            _rate_line(run.series.width, values.get(named[name].name, ()))
+            for run, named in by_name
             for values in (run.series.offered, run.series.carried)
         ]
         if any(any(line["y"]) for line in lines):

@@ -80,6 +80,8 @@ class LinkFigures(Model):
     """The node that reads from the link."""
     count: int = 1
     """Number of links with these figures. ``name`` is the first."""
+    members: tuple[str, ...] = ()
+    """The names of all links with equal figures, if there are several."""
     rate: int | None
     """The link's rate, bits per second; None: no limit."""
     delay: int

@@ -76,7 +76,8 @@ def measured() -> Results:
 @functools.cache
 def regrouped() -> Results:
     """Return the results of two slaves that are equal without filters, and differ with the filter on the master."""
-    plan = plan_topology(parse_string("m >> a[do-db=a, rate=400kbit] ; m >> b[do-db=b, rate=400kbit]"))
+    link = "rate=400kbit, down=20s-40s"
+    plan = plan_topology(parse_string(f"m >> a[do-db=a, {link}] ; m >> b[do-db=b, {link}]"))
     settings = tuple(Setting(variant=variant) for variant in (Variant.NONE, Variant.MASTER))
     return simulate(plan, {plan.origins[0]: _traffic(len(plan.filters))}, Options(settings))
 

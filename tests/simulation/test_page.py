@@ -62,6 +62,13 @@ def test_a_node_that_only_some_variants_group_has_a_line_for_each() -> None:
             assert max(line["y"]) == pytest.approx(worst / 1e6, abs=1e-4)
 
 
+def test_a_link_that_only_some_variants_group_has_lines_for_each() -> None:
+    plot = rate_plot(regrouped())
+    assert plot is not None
+    assert set(plot.chart.names) == {"m:a", "m:b"}
+    assert all(any(line["y"]) for choice in plot.chart.data["choices"] for line in choice["lines"])
+
+
 def test_no_link_carries_more_than_its_rate() -> None:
     plot = rate_plot(usual())
     assert plot is not None
@@ -115,10 +122,21 @@ def test_a_burst_has_no_average() -> None:
 def test_measured_figures_stand_beside_simulated_ones() -> None:
     found = comparisons(measured())
     assert {one.difference for one in found} <= {0.0, None}
-    assert {one.what for one in found} >= {"bytes m:web", "p50 web", "p99 all", "catch-up web"}
+    assert {one.what for one in found} >= {"bytes m:web", "p50 web", "p99 all", "catch-up m:web"}
     page = render_page(measured())
     assert "Simulation and measurement" in page
     assert "measured, run 2" in page or "run 2" in page
+
+
+def test_each_measured_node_and_link_of_a_simulated_group_is_compared() -> None:
+    simulated, other = regrouped().runs
+    alone = other.model_copy(update={"method": Method.MEASURED, "setting": simulated.setting})
+    found = comparisons(regrouped().model_copy(update={"runs": (simulated, alone)}))
+    assert {one.what for one in found} == {
+        f"{what} {name}"
+        for node in "ab"
+        for what, name in [("bytes", f"m:{node}"), ("catch-up", f"m:{node}"), ("p50", node), ("p99", node)]
+    }
 
 
 def test_hostile_names_are_no_html() -> None:
