@@ -248,7 +248,7 @@ def _moment(data, at, size, form, parameter, out, o):
         if form == Form.SECONDS:
             has_date = has_clock = False
             o = _digits(out, o, np.uint64(seconds), 1)
-        elif seconds:
+        elif seconds or fraction:
             # From days to a date of the Gregorian calendar (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
             z = seconds // 86400 + 719468
             era = z // 146097

@@ -81,6 +81,16 @@ def test_times_are_in_utc(name: str) -> None:
     assert (last["t"], last["ts6"]) == ("838:59:59", "2038-01-19 03:14:07.999999")
 
 
+def test_mariadb_has_timestamps_in_the_first_second_of_1970() -> None:
+    table, rows = one_statement("mariadb1011-full", "times")
+    ts6 = b"\x7f\xff\xff\xff" + (999999).to_bytes(3, "big")
+    early = rows._replace(raw=rows.raw.replace(ts6, bytes(4) + ts6[4:]))
+    assert [after and after["ts6"] for _, after in pairs(read(RowImageReader(), [table, early]))][1:3] == [
+        "0000-00-00 00:00:00.000000",
+        "1970-01-01 00:00:00.999999",
+    ]
+
+
 @pytest.mark.parametrize("name", FULL)
 def test_texts_are_decoded_by_their_character_sets(name: str) -> None:
     texts = inserted(name, "id", "c", "c255")
