@@ -241,6 +241,19 @@ class RuleFilter(ReplicationFilter):
         return [rule for rule in self.rules if rule.kind is kind]
 
 
+def of_involved(statement: Statement, decisions: list[Decision]) -> Decision | None:
+    """Return the decision about a statement that updates some of the tables :attr:`Statement.involved`. None: the
+    statement is undecided. ``decisions`` are about each of these tables alone.
+    """
+    if len({decision.verdict for decision in decisions}) == 1:
+        return decisions[0]
+    if statement.kind is StatementKind.ACCOUNT and decisions and decisions[-1].verdict.passes:
+        # MariaDB's SET DEFAULT ROLE changes mysql.global_priv, the last table. If the rules pass it, a replica never
+        # drops the statement.
+        return decisions[-1]
+    return None
+
+
 class FilterAround(ReplicationFilter):
     """The base class of filters that wrap another filter (``inner``), and have its rules.
 

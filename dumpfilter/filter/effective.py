@@ -12,7 +12,7 @@ from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import StatementKind, TableName
-from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict
+from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict, of_involved
 from dumpfilter.filter.collation import Collation, as_parsed
 from dumpfilter.filter.rules import (
     BaseRuleKind,
@@ -103,9 +103,8 @@ class EffectiveFilter(RuleFilter):
             return self._decide_database(current if statement.database is None else statement.database)
         if statement.updated is None or statement.kind is _UNTOLD_TABLES:
             involved = [self._decide_named(name, current) for name in statement.involved]
-            if involved and len({decision.verdict for decision in involved}) == 1:
-                # The rules give the same verdict for all tables that the statement may update.
-                return involved[0]
+            if (decision := of_involved(statement, involved)) is not None:
+                return decision
             if self.is_on:
                 return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
             return Decision(Verdict.EXECUTE, Step.EFFECTIVE_NEITHER)

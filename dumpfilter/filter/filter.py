@@ -21,8 +21,16 @@ from typing import ClassVar
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter.base import Decision, KindFilter, ReplicationFilter, RuleFilter, Step, Verdict
+from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.filter.base import (
+    Decision,
+    KindFilter,
+    ReplicationFilter,
+    RuleFilter,
+    Step,
+    Verdict,
+    of_involved,
+)
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.rules import (
@@ -275,7 +283,7 @@ class Filter(_DatabaseFilter):
             if trigger is not None and not self._passes_table_of(self.named(trigger, current)[0]):
                 asked.append(_no(Step.NO_TABLE_OF_DATABASE))
             else:
-                asked.append(self._decide_involved(statement.involved, current))
+                asked.append(self._decide_involved(statement, current))
         elif not statement.updated:
             asked.append(_yes(Step.NO_TABLE_ASKED))
         else:
@@ -292,13 +300,9 @@ class Filter(_DatabaseFilter):
                     break
         return asked
 
-    def _decide_involved(self, tables: tuple[TableName, ...], current: str | None) -> Decision:
-        # The statement updates some of these tables, and its text does not tell which. When each table alone has the
-        # same verdict, every combination of the tables has this verdict, too.
-        decisions = [self._tables([self.named(table, current)]) for table in tables]
-        if decisions and all(decision.verdict is decisions[0].verdict for decision in decisions):
-            return decisions[0]
-        return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
+    def _decide_involved(self, statement: Statement, current: str | None) -> Decision:
+        decisions = [self._tables([self.named(table, current)]) for table in statement.involved]
+        return of_involved(statement, decisions) or Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
 
     def _ask_database(self, statement: Statement) -> list[Decision]:
         # For CREATE, ALTER and DROP DATABASE MySQL asks the do-db and ignore-db rules about the rewritten name, and the

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dumpfilter.binlog.statement import Statement
+from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.filter import Rule, RuleKind
 from dumpfilter.filter.collation import NameCollation, weight
 
@@ -159,6 +159,8 @@ class PlainFilter:
         if statement.updated is None:
             # any subset of the involved tables may be updated
             names = [(self._database_of(db, current), self.as_parsed(t)) for db, t in statement.involved]
+            if statement.kind is StatementKind.ACCOUNT and names and self.tables_ok(names[-1:]):
+                return True  # SET DEFAULT ROLE changes the last table
             subsets = [c for n in range(1, len(names) + 1) for c in combinations(names, n)]
             answers = {self.tables_ok(subset) for subset in subsets}
             return answers.pop() if len(answers) == 1 else None

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, parse_statement
-from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
+from dumpfilter.filter import (
+    Filter,
+    FilterSemantics,
+    Rule,
+    RuleKind,
+    Verdict,
+    make_filter,
+    make_rule,
+    parse_option,
+)
 from dumpfilter.filter.rules import EffectiveRuleKind, WriteRuleKind
 from dumpfilter.index.subjects import TableSubject
 from tests.filter.plain import Names, PlainFilter
@@ -238,6 +247,19 @@ class TestTheTable:
         ):
             statement = make_statement(parse_statement(text, family), current_database="hr")
             assert rules.verdict(statement) is verdict, text
+
+    @pytest.mark.parametrize("semantics", FilterSemantics)
+    def test_a_mariadb_replica_that_passes_global_priv_sets_the_default_role(
+        self, semantics: FilterSemantics
+    ) -> None:
+        facts = parse_statement("SET DEFAULT ROLE r FOR u", "mariadb")
+        statement = make_statement(facts, current_database="hr")
+        is_classic = semantics is FilterSemantics.CLASSIC
+        option = "replicate-ignore-table" if is_classic else "ignore"
+        for table, verdict in (("roles_mapping", Verdict.EXECUTE), ("global_priv", Verdict.UNDECIDED)):
+            rule = parse_option(f"--{option}=mysql.{table}", semantics)
+            rules = make_filter(semantics, [rule], names=NameRules("mariadb"))
+            assert rules.verdict(statement) is verdict, table
 
     def test_mariadb_reads_a_rewritten_name_up_to_a_space(self) -> None:
         rule = make_rule(RuleKind.REWRITE_DB, "a b->x y")

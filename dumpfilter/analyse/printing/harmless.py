@@ -115,9 +115,9 @@ class Harmless:
         facts = self._facts(query)
         if query.is_committed_later:
             facts = StatementFacts(facts.kind)
-        # A replica runs no GRANT about which only the rules for grant tables differ: it either drops the GRANT, or
-        # fails since the table is missing.
-        if undecided and (self._mode is MayFail.COMMENT or facts.thing is Thing.GRANT):
+        # A replica never runs an undecided GRANT or SET DEFAULT ROLE. The replica drops the statement, or fails since
+        # the table or role is missing.
+        if undecided and (self._mode is MayFail.COMMENT or (facts.kind is K.ACCOUNT and facts.updated)):
             form = _UNDECIDED
         elif facts.verb is None:
             form = self._data_form(facts, query)

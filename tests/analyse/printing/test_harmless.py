@@ -108,9 +108,11 @@ def test_undecided_statements_can_be_comments() -> None:
     assert not Text().form("UPDATE a, b SET a.i = b.i", undecided=True).reason
 
 
-def test_an_undecided_grant_is_a_comment() -> None:
+def test_an_undecided_statement_about_accounts_is_a_comment() -> None:
     assert Text().form("GRANT SELECT ON t TO u", undecided=True).reason
     assert Text().form("REVOKE SELECT ON t FROM u", undecided=True).reason
+    assert Text("mariadb").form("SET DEFAULT ROLE r FOR u", undecided=True).reason
+    assert Text("mariadb").form("SET DEFAULT ROLE NONE", undecided=True).reason
 
 
 def test_a_statement_that_needs_a_dropped_table_is_a_comment() -> None:
