@@ -44,7 +44,8 @@ def file_number(file: str) -> int:
     (12, 0)
     """
     number = file.rpartition(".")[2]
-    return int(number) if number.isdecimal() else 0
+    # Python refuses to convert 4,301 digits, and a server reads the first 511 characters of a name.
+    return int(number[:511]) if number.isdecimal() else 0
 
 
 class RelayLag(NamedTuple):

@@ -121,6 +121,7 @@ def test_a_wait_ends_with_what_status_shows(tmp_path: Path) -> None:
     "expression",
     [
         "SOURCE_POS_WAIT('bin.000009', 4, 0.01)",
+        pytest.param(f"SOURCE_POS_WAIT('bin.{'9' * 4301}', 4, 0.01)", id="a file with a long number"),
         "MASTER_POS_WAIT('bin.000009', 4, 0.01)",
         f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', 0.01)",
         f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', '0.01')",
