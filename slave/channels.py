@@ -663,7 +663,11 @@ class Slave:
             self.uuid = server_uuid(options.relay_dir)
             directories = (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/")))
             found = (SourceInfo.file(directory).load() for directory in directories)
-            infos = {info.channel: info for info in (*filter(None, found), *map(_folded, sources))}
+            infos = {info.channel: info for info in filter(None, found)}
+            for info in map(_folded, sources):
+                # A CHANGE REPLICATION SOURCE TO that was interrupted must still discard the position.
+                afresh = info.channel in infos and infos[info.channel].afresh
+                infos[info.channel] = info.model_copy(update={"afresh": afresh})
             self.warnings = filters.finish_startup(infos)
             """Warnings about filter options for channels that do not exist (WL#7361)."""
             for info in infos.values():

@@ -18,11 +18,13 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.channels import Slave
+from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.relay_log import RelayLog, read_index
-from dumpfilter.slave.state import MasterInfo, RelayLogInfo
+from dumpfilter.slave.state import MasterInfo, RelayLogInfo, SourceInfo
 from dumpfilter.slave.targets import make_target
 from tests.slave.driven import OLD_OPTION as OLD
-from tests.slave.driven import UUID, driven, expected, serving, wait_until
+from tests.slave.driven import UUID, driven, expected, filters_of, serving, wait_until
 from tests.slave.driven import apply_before as before
 from tests.slave.growing import boundaries
 
@@ -234,6 +236,23 @@ def test_a_change_to_another_host_is_interrupted(data: Path, tmp_path: Path, end
                 slave.sql("START REPLICA")
                 slave.catch_up(two if moved else one)
                 assert slave.summary() == (after if moved else before), directory
+
+
+def test_a_master_on_the_command_line_does_not_undo_an_interrupted_change(data: Path, tmp_path: Path) -> None:
+    """The position was another master's, and the statement had to discard it."""
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA")
+        slave.catch_up(master)
+    info = SourceInfo.file(tmp_path / "s")
+    info.save(info.load().model_copy(update={"port": 3307, "afresh": True}))
+    options = SlaveOptions(relay_dir=tmp_path / "s", server_id=1001)
+    named = Slave(options, filters_of(()), [SourceInfo(host="127.0.0.1", port=3308)])
+    try:
+        assert named.get("").relay_log_info.source_file == ""
+        assert (info.load().port, info.load().afresh) == (3308, False)
+    finally:
+        named.close()
 
 
 def test_another_position_in_the_masters_log(binlogs: Path, tmp_path: Path) -> None:
