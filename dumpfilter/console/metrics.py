@@ -30,7 +30,7 @@ log = logger("dumpfilter.console.metrics")
 
 MAX_SCRAPES = 8
 """The limit of concurrent connections. For a further connection, the oldest connection that has not sent its request
-yet is closed.
+yet is closed, or else the oldest of all.
 """
 SCRAPE_SECONDS = 30.0
 """The time limit of a connection to the HTTP endpoint for Prometheus, seconds."""
@@ -174,9 +174,8 @@ async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: C
         async with asyncio.TaskGroup() as clients:
             async for client, address in accepted(listener):
                 if len(is_silent) >= MAX_SCRAPES:
-                    # A client that says nothing must not keep Prometheus out.
-                    for oldest in [task for task in is_silent if is_silent[task]][:1]:
-                        oldest.cancel()
+                    # A client that says nothing, or reads nothing, must not keep Prometheus out.
+                    max(is_silent, key=is_silent.__getitem__).cancel()
                     await asyncio.wait(is_silent, return_when=asyncio.FIRST_COMPLETED)
                 task = clients.create_task(answer(client, address[0]))
                 is_silent[task] = True

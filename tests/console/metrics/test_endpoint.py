@@ -143,6 +143,32 @@ def test_silent_clients_do_not_keep_prometheus_out() -> None:
             assert silent[0].recv(1) == b""
 
 
+def test_clients_that_read_nothing_do_not_keep_prometheus_out() -> None:
+    """The answer is larger than the buffers of both sockets."""
+    most = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
+
+    class Large(Visits):
+        def collect(self) -> Iterator[Metric]:
+            yield from super().collect()
+            yield Metric("large", "x" * (most + (1 << 20)), "gauge")
+
+    visits = Large()
+    with (
+        mock.patch.object(module, "SCRAPE_SECONDS", 1000),
+        serving_metrics(MetricsEndpoint(), lambda: [visits]) as url,
+        contextlib.ExitStack() as stack,
+    ):
+        assert url is not None
+        port = int(url.split(":")[2].split("/")[0])
+        for _ in range(MAX_SCRAPES):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", port))
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert visits.entered.acquire(timeout=240)
+        assert f"visits_total {MAX_SCRAPES + 1}.0" in get(url)[0]
+
+
 def test_a_silent_client_is_closed_after_a_while() -> None:
     with (
         mock.patch.object(module, "SCRAPE_SECONDS", 0.1),
