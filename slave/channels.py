@@ -190,7 +190,8 @@ class Channel:
             return place_order(applied.relay_position) <= place_order(self.relay_end.position)
         first = self.receiver.first_relay_file
         if not applied.source_file or first is None:
-            return True
+            # A kill inside RESET REPLICA leaves the applier's place without a place in master.info.
+            return not applied.source_file or bool(self.master_info.source_file)
         # The slave went on without its relay log. The new relay log begins at the applier's place, the old one did not.
         try:
             head = read_head(first)

@@ -473,6 +473,12 @@ def _goes_on_without_relay_log(directory: Path) -> None:
     applied.save(applied.load().model_copy(update={"relay_file": "", "relay_offset": 0}))
 
 
+def _relay_log_lost_twice(directory: Path) -> None:
+    """Leave what a kill inside RESET REPLICA leaves if the applier goes on in an empty relay log."""
+    _goes_on_without_relay_log(directory)
+    _relay_log_lost(directory)
+
+
 def _goes_on_without_relay_log_whose_head_is_damaged(directory: Path) -> None:
     _goes_on_without_relay_log(directory)
     os.truncate(directory / "relay-bin.000001", 30)
@@ -491,6 +497,7 @@ def _inside_a_head(directory: Path) -> None:
 
 LEFT: dict[str, Callable[[Path], None]] = {
     "no relay log": _relay_log_lost,
+    "no relay log for the second time": _relay_log_lost_twice,
     "an older master.info": _master_info_is_older,
     "an old relay log": _goes_on_without_relay_log,
     "a damaged old relay log": _goes_on_without_relay_log_whose_head_is_damaged,
