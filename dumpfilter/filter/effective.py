@@ -103,6 +103,9 @@ class EffectiveFilter(RuleFilter):
             return self._decide_database(current if statement.database is None else statement.database)
         if statement.updated is None or statement.kind is _UNTOLD_TABLES:
             involved = [self._decide_named(name, current) for name in statement.involved]
+            trigger = statement.dropped_trigger
+            if trigger is not None and self._drops_all_of(self.named(trigger, current)[0]):
+                return Decision(Verdict.IGNORE, Step.NO_TABLE_OF_DATABASE)
             if (decision := of_involved(statement, involved)) is not None:
                 return decision
             if self.is_on:
@@ -134,6 +137,16 @@ class EffectiveFilter(RuleFilter):
 
     def _decide_named(self, name: TableName, current: str) -> Decision:
         return self._decide(*self.rewrite_table(*self.named(name, current)))
+
+    def _drops_all_of(self, database: str) -> bool:
+        """Tell whether the rules drop every table of a database. If so, they drop a DROP TRIGGER in this database,
+        although the statement does not name its table.
+        """
+        rewrite = next((each for each in self._rewrites if each.database(database) is not None), None)
+        if rewrite is not None and not rewrite.whole_database:
+            return False
+        begin = self._collation.folded(f"{self.rewrite_db(database)}{_SEPARATOR}")
+        return not self._do.patterns.may_match(begin) and self._ignore.patterns.matches_all(begin)
 
     def _decide_database(self, name: str) -> Decision:
         # For CREATE, ALTER and DROP DATABASE the filter matches the rules with the name "db.", which has no table after
@@ -171,14 +184,14 @@ class _Expressions:
         # A separator that no name has stands for the dot, so that each pattern matches its own side alone.
         sides = (split_expression(rule.value) for rule in self._rules)
         texts = (_SEPARATOR.join(both) for both in sides if both is not None)
-        self._patterns = WildSet([*map(collation.units, texts)], collation.unit)
+        self.patterns = WildSet([*map(collation.units, texts)], collation.unit)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
     def first(self, database: str, table: str) -> Rule | None:
         """Return the first rule whose two LIKE patterns match the database and the table, or None without a match."""
-        number = self._patterns.first(self._collation.folded(f"{database}{_SEPARATOR}{table}"))
+        number = self.patterns.first(self._collation.folded(f"{database}{_SEPARATOR}{table}"))
         return None if number is None else self._rules[number]
 
 

@@ -148,6 +148,26 @@ class TestWhatTheWorklogLeavesOpen:
         assert rules.verdict(involving("c.t", "a.u")) is Verdict.EXECUTE
         assert rules.verdict(involving("b.t", "a.u")) is Verdict.UNDECIDED
 
+    @pytest.mark.parametrize(
+        ("rules", "verdict"),
+        [
+            ("ignore=hr.%", Verdict.IGNORE),
+            ("ignore=hr.t%", Verdict.UNDECIDED),
+            ("ignore=%.% do=hr.t", Verdict.UNDECIDED),
+            ("ignore=%.% do=%.t", Verdict.UNDECIDED),
+            ("ignore=%.% do=shop.%", Verdict.IGNORE),
+            ("ignore=shop.% rewrite=h%.%->s%.% rewrite=sr.%->shop.%", Verdict.UNDECIDED),
+            ("ignore=sr.% rewrite=h%.%->s%.% rewrite=sr.%->shop.%", Verdict.IGNORE),
+            ("ignore=hr.% rewrite=hr.t->shop.t", Verdict.UNDECIDED),
+            ("ignore=hr.% rewrite=hr.%->shop.%", Verdict.UNDECIDED),
+        ],
+    )
+    def test_drop_trigger_goes_by_all_tables_of_its_database(self, rules: str, verdict: Verdict) -> None:
+        given = _filter(*(f"--{rule}" for rule in rules.split()))
+        for text, current in (("DROP TRIGGER hr.g", None), ("DROP TRIGGER IF EXISTS g", "hr")):
+            statement = make_statement(parse_statement(text), current_database=current)
+            assert given.verdict(statement) is verdict
+
     def test_names_in_a_text_are_read_as_the_family_does(self) -> None:
         """MySQL's parser knows no characters beyond three bytes."""
         table = _update("a.\U0001f642")
