@@ -250,7 +250,7 @@ def _plan(found: Found, exact: Mapping[Slave, int]) -> Plan:
                 slaves=sum(
                     one.count
                     for one, after in zip(found.stages[n], found.stages[n + 1], strict=True)
-                    if one != after
+                    if exact[after] < exact[one]
                 ),
                 tables_dropped=(tables[n] - tables[n + 1]) // shown_as,
             )

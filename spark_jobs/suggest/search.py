@@ -337,8 +337,8 @@ class Search:
         """Return at most ``most`` rules that together save most for these slaves, best first. The result also has the
         slaves with their traffic after each rule, and the rejected rules.
 
-        Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
-        break replication. All slaves must have the same semantics (classic or effective).
+        Each rule is added to the filter of every slave. Rules are rejected if they would break replication. All slaves
+        must have the same semantics (classic or effective).
         """
         semantics = slaves[0].definition.semantics
         stages, rules = [slaves], list[Rule]()
@@ -349,7 +349,9 @@ class Search:
             if best is None:
                 break
             rule = best.candidate.rule(semantics)
-            fault = self._fault(stages[-1], best.slaves)
+            # A trial asks the filter only about what the rule names. A rule can also drop other statements.
+            after = [self.measured(_ruled(one, rule)) for one in stages[-1]]
+            fault = self._fault(stages[-1], after)
             if fault is not None:
                 rejected[best.candidate] = RejectedRule(
                     rule=str(rule),
@@ -360,8 +362,7 @@ class Search:
                     event=str(fault.evidence[0]) if fault.evidence else "",
                 )
                 continue
-            # A trial asks the filter only about what the rule names. A rule can also drop other statements.
-            stages.append([self.measured(one) for one in best.slaves])
+            stages.append(after)
             rules.append(rule)
         return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
 
@@ -372,11 +373,10 @@ class Search:
         ``before`` and ``after`` are the slaves without and with the rule, in the same order.
         """
         for old, new in zip(before, after, strict=True):
-            if new != old:
-                had = {(one.code, one.rules) for one in self._lint(old.definition)}
-                for one in self._lint(new.definition):
-                    if (one.code, one.rules) not in had:
-                        return one
+            had = {(one.code, one.rules) for one in self._lint(old.definition)}
+            for one in self._lint(new.definition):
+                if (one.code, one.rules) not in had:
+                    return one
         return None
 
     def _lint(self, definition: SlaveDefinition) -> list[FilterWarning]:
@@ -395,7 +395,7 @@ class Search:
         score above ``least``.
 
         The score is the saved bytes times the fraction of tables still sent. Rules in ``rejected`` are not tried,
-        because they would break replication.
+        because they would break replication. No rule takes the last table from a slave.
         """
         tables = sum(one.tables * one.count for one in slaves)
         best: _Trial | None = None
@@ -409,13 +409,15 @@ class Search:
             step(0)
             changed = self._changed_by(candidate)
             after = [self._with_rule(one, candidate, changed) for one in slaves]
+            if any(one.tables and not new.tables for one, new in zip(slaves, after, strict=True)):
+                continue
             saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
             score = saved * sum(one.count * one.tables for one in after) / max(tables, 1)
             if score <= least:
                 continue
             narrower = best is not None and candidate.breadth < best.candidate.breadth
             if best is None or score > best.score * (1 - _EQUAL if narrower else 1 + _EQUAL):
-                best = _Trial(candidate, after, saved, score)
+                best = _Trial(candidate, saved, score)
         return best
 
     def _candidates(self, slaves: Sequence[Slave]) -> list[tuple[Candidate, int]]:
@@ -466,9 +468,8 @@ class Search:
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
-        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule saves nothing,
-        drops all tables, or cannot be written in the slave's semantics (``keeps_database`` in effective rules), return
-        the slave unchanged.
+        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule drops nothing, or
+        cannot be written in the slave's semantics (``keeps_database`` in effective rules), return the slave unchanged.
 
         ``changed`` are the indexes of the subjects (tables and statements) about which the rule can decide.
         """
@@ -476,25 +477,25 @@ class Search:
         changed = [number for number in changed if passing[number]]
         if not changed or (candidate.keeps_database and definition.semantics is FilterSemantics.EFFECTIVE):
             return slave
-        rules = (*definition.rules, str(candidate.rule(definition.semantics)))
-        after = replace(slave, definition=replace(definition, rules=rules))
+        after = _ruled(slave, candidate.rule(definition.semantics))
         asked = TableFlags(after.definition.filter(self._names), Subjects())
         flags = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
         if slave.flags is not None:
             flags[:] = slave.flags
         flags[changed] = [asked.bits(self.subjects[number]) for number in changed]
-        after = self.measured(after, flags)
-        return after if after.nbytes < slave.nbytes and after.tables else slave
+        return self.measured(after, flags)
+
+
+def _ruled(slave: Slave, rule: Rule) -> Slave:
+    """Return a copy of ``slave`` with one more rule. Its figures are those without the rule."""
+    definition = slave.definition
+    return replace(slave, definition=replace(definition, rules=(*definition.rules, str(rule))))
 
 
 class _Trial(NamedTuple):
-    """The effect of adding one more rule (``candidate``) to the filters of several slaves: their filters and traffic
-    with the rule, and the saving.
-    """
+    """The effect of adding one more rule (``candidate``) to the filters of several slaves."""
 
     candidate: Candidate
-    slaves: Sequence[Slave]
-    """All slaves with the rule added to their filters, except where the rule saves nothing or would drop all tables."""
     saved: int
     score: float
     """The saved bytes times the fraction of tables still sent, by which rules are compared."""

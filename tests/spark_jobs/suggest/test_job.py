@@ -109,6 +109,19 @@ def test_the_same_rules_for_all_slaves() -> None:
     assert found.together.steps[0].slaves == 3
 
 
+def test_a_rule_for_all_takes_no_slaves_last_table() -> None:
+    """Every slave has every rule: of the table with the most bytes, one slave gets nothing else."""
+    path = DATA / "oracle" / "mysql-row"
+    definitions = [_slave("all"), _slave("emp", "--replicate-wild-do-table=hr.emp")]
+    together = suggest(path, definitions, ThreadRunner(1), None).together
+    assert together is not None
+    rules = [step.rule for step in together.steps]
+    assert "--replicate-ignore-table=hr.emp" not in rules
+    assert rules
+    for n, step in enumerate(together.steps):
+        assert step.bytes_after == sum(_sent(path, one, rules[: n + 1]) for one in definitions)
+
+
 def test_a_rule_that_breaks_something_is_rejected() -> None:
     """With lint, the rules that make a replica stop are named with their fault, and others are suggested."""
     path = DATA / "oracle" / "mysql-mixed"
