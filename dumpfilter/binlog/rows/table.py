@@ -20,8 +20,8 @@ from dumpfilter.binlog.rows_events import TableMap
 _WHAT = "Table_map"
 
 
-NUMBERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG, T.NEWDECIMAL, T.FLOAT, T.DOUBLE})
-"""The column types for which the binlog tells whether the column is UNSIGNED (``is_numeric_type``)."""
+NUMBERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG, T.YEAR, T.NEWDECIMAL, T.FLOAT, T.DOUBLE})
+"""The column types for which the binlog tells whether the column is UNSIGNED (``has_signedess_information_type``)."""
 
 INTEGERS = frozenset({T.TINY, T.SHORT, T.INT24, T.LONG, T.LONGLONG})
 
@@ -207,8 +207,7 @@ The other fields are not needed for row images: types of geometries, primary key
 """
 _MARIADB_TEXTS = TEXTS | {T.GEOMETRY}
 _MARIADB_FIELDS = _FIELDS | {
-    1: _FIELDS[1]._replace(types=NUMBERS | {T.YEAR}),
     2: _FIELDS[2]._replace(types=_MARIADB_TEXTS),
     3: _FIELDS[3]._replace(types=_MARIADB_TEXTS),
 }
-"""MariaDB also counts YEAR among the numbers with a sign, and GEOMETRY among the columns with a character set."""
+"""MariaDB also counts GEOMETRY among the columns with a character set."""

@@ -297,6 +297,13 @@ def test_the_recordings_hold_no_secrets() -> None:
         assert not re.search(rb"IDENTIFIED|PASSWORD", path_of(name).read_bytes())
 
 
+def test_mysql_counts_year_among_numbers() -> None:
+    changed = read(RowImageReader(), list(events("mysql97-counted")))
+    rows = [dict(row) for row in changed.after.to_pylist()]
+    assert rows[0] == {"y": "2026", "s": "-1", "u": "4000000000", "b": "-5"}
+    assert rows[2] == {"y": "2155", "s": "-2147483648", "u": "4294967295", "b": "-9223372036854775808"}
+
+
 def test_mariadb_counts_year_and_geometry_among_numbers_and_texts() -> None:
     found = list(events("mariadb1011-counted"))
     changed = read(RowImageReader(), found)
