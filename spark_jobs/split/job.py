@@ -107,16 +107,15 @@ def _working_directory(
     work = directory.with_name(f".{directory.name}.split-work")
     with ExitStack() as held:
         try:
-            # A job may have been killed after it had renamed the old output directory, and before it published the new
-            # one.
-            if not directory.exists() and (work / _OLD).exists():
-                os.rename(work / _OLD, directory)
             finished = _finished(directory, job, overwrite=overwrite)
             if finished is None:
                 directory.parent.mkdir(parents=True, exist_ok=True)
                 work.mkdir(exist_ok=True)
                 _lock(held, directory, work)
-                _prepare(work, f"{_FORMAT} {_boot_id()} {job}")
+                # The old output directory is restored, or another split has published one.
+                finished = _finished(directory, job, overwrite=overwrite)
+                if finished is None:
+                    _prepare(work, f"{_FORMAT} {_boot_id()} {job}")
             elif work.exists():
                 with suppress(OutputError):  # Another job may be at work.
                     _lock(held, directory, work)
@@ -156,14 +155,18 @@ def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
 
 
 def _lock(held: ExitStack, directory: Path, work: Path) -> None:
-    """Lock the working directory ``work`` against other splits into ``directory``. When ``held`` is closed, the working
-    directory is removed and unlocked.
+    """Lock the working directory ``work`` against other splits into ``directory``, and restore an output directory that
+    a killed split had renamed. When ``held`` is closed, the working directory is removed and unlocked.
     """
     busy = f"{directory}: another split is writing to it"
     handle = held.enter_context(locked(work, busy))
     # Another process may have removed the directory, and perhaps made it anew.
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(handle), os.stat(work)):
+            # A job may have been killed after it had renamed the old output directory, and before it published the new
+            # one.
+            if not directory.exists() and (work / _OLD).exists():
+                os.rename(work / _OLD, directory)
             held.callback(_discard, work)
             return
     raise OutputError(busy)

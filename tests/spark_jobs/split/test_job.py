@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import FilterSemantics
+from dumpfilter.spark_jobs.split import job as module
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
 from tests.spark_jobs.here import Made, split_here
@@ -206,6 +208,44 @@ def test_what_is_there_is_replaced_only_when_asked(copied: Path, tmp_path: Path)
     assert again.set("shop").transactions < first.set("shop").transactions
     check_parts(one, again)
     assert nothing_but(tmp_path, "set", "out")
+
+
+def test_another_split_begins_between_the_two_renames(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old output is then in the working directory, where a killed split would leave it."""
+    out = tmp_path / "out"
+    split_here(copied.with_name("bin.000001"), out)
+    rename = os.rename
+
+    def rename_and_split(old: Path, new: Path) -> None:
+        rename(old, new)
+        if old == out:
+            with pytest.raises(OutputError, match="another split is writing to it"):
+                split_here(copied, out)
+
+    monkeypatch.setattr(os, "rename", rename_and_split)
+    split_here(copied, out, SplitOptions(overwrite=True))
+    check_parts(copied, split_here(copied, out))
+    assert nothing_but(tmp_path, "set", "out")
+
+
+def test_another_split_ends_before_the_lock_is_taken(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, one = tmp_path / "out", copied.with_name("bin.000001")
+    finished = module._finished
+
+    def split_too_late(*given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(module, "_finished", finished)
+        found = finished(*given, **more)
+        split_here(one, out)
+        return found
+
+    monkeypatch.setattr(module, "_finished", split_too_late)
+    with pytest.raises(OutputError, match="--overwrite"):
+        split_here(copied, out)
+    check_parts(one, split_here(one, out))
 
 
 def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:
