@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PositiveInt, TypeAdapter
 
 from dumpfilter import __version__
 from dumpfilter.analyse.traffic.facts import (
@@ -75,7 +75,7 @@ class _Head:
     subjects: tuple[Subject, ...]
     origins: tuple[Origin | None, ...]
     conditions: dict[str, list[int]]
-    bucket_seconds: int
+    bucket_seconds: PositiveInt
     options: tuple[Any, ...]
     unknown_xa: int
     filters: tuple[str, ...]
@@ -131,7 +131,7 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
 def read_measurements(path: Path) -> MeasuredSet | None:
     """Return the measurements that :func:`write_measurements` wrote to the file ``path``.
 
-    Return None if the file is missing or damaged, or if another release wrote it.
+    Return None if the file is missing, damaged or inconsistent, or if another release wrote it.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -144,24 +144,29 @@ def read_measurements(path: Path) -> MeasuredSet | None:
         if (raw["format"], raw["dumpfilter"]) != (FORMAT, __version__):
             return None
         head = _HEAD.validate_python(raw)
-    except (OSError, pa.ArrowException, ValidationError, ValueError, KeyError, TypeError):
-        return None
-    conditions = Conditions(*(np.array(head.conditions[name], kind) for name, kind in _CONDITIONS.items()))
-    files = []
-    first = np.searchsorted(units["file"], np.arange(len(head.files) + 1)).tolist()
-    for one, begin, end in zip(head.files, first, first[1:], strict=False):
-        facts = Facts(
-            head.subjects,
-            conditions,
-            head.origins,
-            head.bucket_seconds,
-            one.given_only,
-            one.stretches,
-            *(units[name][begin:end] for name in COLUMNS),
+        conditions = Conditions(
+            *(np.array(head.conditions[name], kind) for name, kind in _CONDITIONS.items())
         )
-        measured = Measured(facts, one.schema_bytes, one.samples)
-        files.append(MeasuredFile(one.version, one.index, measured))
-    return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.filters, head.measured_at)
+        files = []
+        first = np.searchsorted(units["file"], np.arange(len(head.files) + 1)).tolist()
+        for one, begin, end in zip(head.files, first, first[1:], strict=False):
+            facts = Facts(
+                head.subjects,
+                conditions,
+                head.origins,
+                head.bucket_seconds,
+                one.given_only,
+                one.stretches,
+                *(units[name][begin:end] for name in COLUMNS),
+            )
+            measured = Measured(facts, one.schema_bytes, one.samples)
+            files.append(MeasuredFile(one.version, one.index, measured))
+        found = MeasuredSet(tuple(files), head.options, head.unknown_xa, head.filters, head.measured_at)
+        # These sums use all indexes in the file, of which a wrong one is an error here.
+        found.tallied.unified().sent(None)
+    except (OSError, pa.ArrowException, ArithmeticError, LookupError, ValueError, TypeError):
+        return None
+    return found
 
 
 def _digest(text: bytes, units: dict[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.bandwidth import kept as module
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, measure_set
@@ -297,6 +299,31 @@ def test_a_damaged_file_is_no_measurement(tmp_path: Path) -> None:
         found = read_measurements(path)
         if found is not None:
             assert exact(evaluate_slaves(found, [SHOP])) == exact(evaluate_slaves(kept(MYSQL), [SHOP]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"subjects": ()},
+        {"origins": ()},
+        {"files": ()},
+        {"bucket_seconds": 0},
+        {"conditions": {"required": [], "start": [0], "member": []}},
+        {"conditions": {"required": [1 << 40], "start": [0], "member": []}},
+    ],
+    ids=["subjects", "origins", "files", "bucket_seconds", "no conditions", "a large number"],
+)
+def test_numbers_that_name_nothing_are_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, object]
+) -> None:
+    """The file's digest is right."""
+    path, whole = tmp_path / MEASUREMENTS, kept(MYSQL)
+    dump = module._HEAD.dump_python
+    changed = SimpleNamespace(dump_python=lambda head: {**dump(head), **wrong})
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_HEAD", changed)
+        write_measurements(whole, path)
+    assert read_measurements(path) is None
 
 
 def test_measurements_of_another_release_are_not_used(
