@@ -403,8 +403,7 @@ class GtidSet(ABC):
         array.
 
         ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no. A
-        seq_no of 2**63 or more is negative in ``numbers``, as in the columns of a segment. Raises GtidError for a
-        source of the other family.
+        seq_no of 2**63 or more is negative in ``numbers``. Raises GtidError for a source of the other family.
         """
         return self._of(source).contains(numbers)
 

@@ -98,6 +98,8 @@ class Stop(enum.IntEnum):
     """The arrays for the scanned events are full. The caller enlarges them, and the scan goes on."""
     FRAGMENT = 9
     """The next event is a fragment of a rows event (MariaDB's Partial_row_data), which the scan cannot read."""
+    LARGE_SEQ_NO = 10
+    """The next event is a GTID event whose seq_no does not fit into a column of int64."""
 
 
 class Place(enum.IntEnum):
@@ -267,6 +269,8 @@ class Word(enum.IntEnum):
     """A Gap event without an end position: it has only rule uses (hits), or it is the head of a relay log file."""
     GAP_OF_TRANSACTIONS = 29
     """A Gap event that stands for transactions that the master dropped."""
+    MARIADB_LARGE_SEQ_NO = 30
+    """A GTID event of MariaDB with a seq_no of 2**63 or more."""
 
 
 _BAD = (-Stop.BAD_EVENT,) * 3
@@ -292,6 +296,7 @@ class _Effect(enum.Enum):
     GTID_BEGINS_XA = (Place.XA_TRANSACTION, *_BAD)
     ENCRYPTED = (-Stop.ENCRYPTED,) * 4
     FRAGMENT = (-Stop.FRAGMENT,) * 4
+    LARGE_SEQ_NO = (-Stop.LARGE_SEQ_NO,) * 4
 
 
 class _Rule(NamedTuple):
@@ -316,6 +321,7 @@ _RULES = {
     Symbol.MARIADB_GTID: _Rule(R.GTID, _Effect.GTID_BEGINS),
     Word.MARIADB_STANDALONE: _Rule(R.GTID, _Effect.GTID),
     Word.MARIADB_XA: _Rule(R.GTID, _Effect.GTID_BEGINS_XA),
+    Word.MARIADB_LARGE_SEQ_NO: _Rule(R.GTID, _Effect.LARGE_SEQ_NO),
     Symbol.CONTEXT: _Rule(R.CONTEXT, _Effect.OPENS),
     Symbol.TABLE_MAP: _Rule(R.TABLE_MAP, _Effect.OPENS),
     Symbol.ROWS: _Rule(R.ROWS, _Effect.OPENS),
@@ -657,7 +663,9 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
             word = _text_word(body + _U(at), end - at, texts)
     elif word == Symbol.MARIADB_GTID:
         flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
-        if flags & np.uint8(FL_STANDALONE):
+        if np.int64(load_u64(body)) < 0:
+            word = np.int64(Word.MARIADB_LARGE_SEQ_NO)
+        elif flags & np.uint8(FL_STANDALONE):
             word = np.int64(Word.MARIADB_STANDALONE)
         elif flags & np.uint8(_FL_XA):
             word = np.int64(Word.MARIADB_XA)

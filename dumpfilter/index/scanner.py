@@ -627,6 +627,9 @@ class FileScanner:
             "(mariadb-binlog --read-from-remote-server --raw)",
             Stop.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
             "(binlog_row_event_fragment_threshold)",
+            Stop.LARGE_SEQ_NO: "the GTID's seq_no is 2**63 or more, which is not read; let a new domain "
+            "(gtid_domain_id) begin with small numbers",
         }
-        kind = BinlogUnsupported if stop in (Stop.ENCRYPTED, Stop.FRAGMENT) else BinlogCorrupt
+        is_sound = stop in (Stop.ENCRYPTED, Stop.FRAGMENT, Stop.LARGE_SEQ_NO)
+        kind = BinlogUnsupported if is_sound else BinlogCorrupt
         raise kind(what[stop], file=self.file, position=offset + at)

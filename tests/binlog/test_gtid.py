@@ -293,7 +293,6 @@ def test_algebra_is_that_of_sets(kind: type[GtidSet], data: st.DataObject) -> No
 
 
 def test_numbers_beyond_63_bits_are_found() -> None:
-    """The columns of a scanned file have them as negative numbers."""
     seqs = np.array([1, 5, 6, 2**63 - 1, 2**63 + 5, 2**63 + 6, 2**64 - 1], np.uint64)
     assert MariadbGtidSet.parse("0-1-9223372036854775813").contains((0, 1), seqs.view(np.int64)).tolist() == [
         *[True] * 5,

@@ -195,6 +195,8 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
         return R.GTID, R.NOTHING, _IN_GROUP
     if kind == EventType.MARIADB_GTID:
         _need(event, group == _BETWEEN and len(body) >= 13)
+        if body[7] & 0x80:
+            raise BinlogUnsupported("a GTID event has a seq_no of 2**63 or more")
         return R.GTID, R.NOTHING, _IN_GROUP if body[12] & 0x01 else _AFTER_BEGIN
     if kind == EventType.XID:
         return R.FRAME, R.NOTHING, _BETWEEN

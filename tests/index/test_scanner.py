@@ -357,6 +357,17 @@ def test_bad_events(events: list[tuple[int, bytes]]) -> None:
     _error(*events)
 
 
+def test_a_seq_no_beyond_int64_is_refused() -> None:
+    """The columns of a segment, and the protocol, have signed numbers of 64 bits."""
+    dialect = next(dialect for dialect in DIALECTS if dialect.family == "mariadb")
+    last, beyond = (
+        (T.MARIADB_GTID, (number).to_bytes(8, "little") + bytes(11)) for number in (2**63 - 1, 2**63)
+    )
+    error = _error(last, (T.XID, bytes(8)), beyond, dialect=dialect)
+    assert isinstance(error, BinlogUnsupported)
+    assert "seq_no" in error.what
+
+
 def test_what_a_server_has_decrypted_is_read() -> None:
     """A server that sends an encrypted binlog decrypts the events and marks Start_encryption as ignorable."""
     builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
