@@ -51,8 +51,8 @@ Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
 
 DELIMITER = b"/*!*/;"
-"""The delimiter after each printed statement, as set by a DELIMITER command. It is an SQL comment, which does no
-harm in a client that does not know DELIMITER.
+"""The delimiter after each printed statement, as set by a ``delimiter`` command. It is an SQL comment, which does no
+harm in a client that does not know the command. MySQL's client knows only the lower case after ``\\C binary``.
 """
 
 TYPE_AT = 4

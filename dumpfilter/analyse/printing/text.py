@@ -267,14 +267,14 @@ class TextPrinter:
         """Print the statements that begin the text. Call this before printing any event."""
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
-        self._write(b"DELIMITER " + DELIMITER + b"\n")
+        self._write(b"delimiter " + DELIMITER + b"\n")
         self._print(self._taken())
 
     def end(self) -> None:
         """Print the remaining events, and the statements that end the text and restore the client's settings."""
         self._texts.finish()
         self._end_gtids()
-        self._write(b"DELIMITER ;\n# End of log file\n")
+        self._write(b"delimiter ;\n# End of log file\n")
         self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=0*/;\n")
         self._print(self._taken())
@@ -413,10 +413,10 @@ class TextPrinter:
         while delimiter in text:
             delimiter, number = b"/*!%d*/;" % number, number + 1
         if number:
-            self._write(b"DELIMITER %s\n" % delimiter)
+            self._write(b"delimiter %s\n" % delimiter)
         self._write(b"%s\n%s\n" % (text, delimiter))
         if number:
-            self._write(b"DELIMITER %s\n" % DELIMITER)
+            self._write(b"delimiter %s\n" % DELIMITER)
 
     def _comment(self, lines: bytes, mark: bytes = b"# ") -> None:
         for line in lines.replace(b"\0", b" ").splitlines():

@@ -93,8 +93,15 @@ def test_a_statement_that_holds_the_delimiter_gets_another(tmp_path: Path) -> No
     event = make_event(header.type, body, timestamp=header.timestamp, checksum=True)
     print_event(printer, event, 99, description.fd)
     text = b"".join(out)
-    assert text.endswith(b"y /*!0*/; */\n/*!1*/;\nDELIMITER /*!*/;\n")
-    assert b"\nDELIMITER /*!1*/;\n" in text
+    assert text.endswith(b"y /*!0*/; */\n/*!1*/;\ndelimiter /*!*/;\n")
+    assert b"\ndelimiter /*!1*/;\n" in text
+
+
+def test_the_delimiter_command_is_in_lower_case(tmp_path: Path) -> None:
+    r"""The client of MySQL 9.7 sends DELIMITER in upper case to the server after ``\C binary``."""
+    text, _ = printed(recording("mariadb-statement").files, tmp_path)
+    assert text.count(b"\ndelimiter ") == 2
+    assert b"DELIMITER" not in text
 
 
 def test_what_cannot_be_printed_is_a_comment_and_a_warning(tmp_path: Path) -> None:
