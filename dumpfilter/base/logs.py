@@ -243,20 +243,24 @@ def _of_library(_: Any, name: str, event: Event) -> Event:
     return {**event, "event": "message of a library", "message": event["event"]}
 
 
+class _HeldBack(Exception):
+    """The end of a log line that is dropped. The log handler catches this exception. A :class:`structlog.DropEvent` is
+    no Exception, and would leave the handler and end a library's call.
+    """
+
+
 def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event: Event) -> Event:
     """Drop a log line when its event has used up the limit of the period (:data:`MOST_LINES`). A structlog processor.
 
     ``rates`` has the rate limiters by logger and event. The event's next line carries the number of dropped lines.
     Lines of the audit log are never dropped.
     """
-    import structlog
-
     if event["logger"] == AUDIT:
         return event
     gate = rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
     held = gate.allows()
     if held is None:
-        raise structlog.DropEvent
+        raise _HeldBack
     if held:
         event["lines_held_back"] = held
     if not gate.left:

@@ -200,6 +200,13 @@ def test_a_flood_of_one_event_is_cut_and_counted(
     assert "another event" in {line["event"] for line in lines}
 
 
+def test_a_flood_of_a_library_raises_nothing_in_the_library(written: Callable[[], str]) -> None:
+    logs.configure()
+    for _ in range(2 * logs.MOST_LINES):
+        logging.getLogger("grpc").error("calling failed")
+    assert written().count("calling failed") == logs.MOST_LINES
+
+
 def test_the_audit_log_has_no_level(written: Callable[[], str]) -> None:
     logs.configure(Format.JSON, Level.ERROR)
     audit("PURGE", account="a", peer="p")
