@@ -267,8 +267,8 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
     filter decisions are cached).
 
     The part is the byte of flags of MariaDB's Gtid event, and 0 for MySQL's. Raises OtherEvents if the event is no Gtid
-    event, or if its flags announce DDL or XA. ``kind`` is the event's type, and ``checksum`` the length of its
-    checksum, bytes.
+    event, if its flags announce DDL or XA, or if its seq_no is 2**63 or more. ``kind`` is the event's type, and
+    ``checksum`` the length of its checksum, bytes.
     """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents
@@ -277,7 +277,8 @@ def _opening(event: bytes, kind: int, checksum: int) -> int:
     if kind != _MARIADB_GTID or len(event) - checksum < HEADER_LENGTH + 13:
         raise OtherEvents
     flags = event[HEADER_LENGTH + 12]
-    if flags & _NOT_PLAIN:
+    if flags & _NOT_PLAIN or event[HEADER_LENGTH + 7] & 0x80:
+        # The scan decides about DDL and XA transactions, and refuses a seq_no of 2**63 or more.
         raise OtherEvents
     return flags
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, EventType
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -151,6 +151,14 @@ def test_the_rest_of_an_unknown_transaction_has_no_shape() -> None:
     whole = tail.add("bin.000001", commits[0].offset, data, fd)
     assert whole is not None
     assert len(whole) == len(commits)
+
+
+def test_a_commit_with_a_seq_no_beyond_int64_has_no_shape() -> None:
+    """The scan refuses the commit, with its position."""
+    data, commits, source = _first_commits(ORACLE / "mariadb-row")
+    large = data[:HEADER_LENGTH] + (1 << 63).to_bytes(8, "little") + data[HEADER_LENGTH + 8 :]
+    with pytest.raises(OtherEvents):
+        cut_commits(large, commits[0].offset, source.file.format_description)
 
 
 def test_statements_and_xa_transactions_have_no_shape() -> None:
