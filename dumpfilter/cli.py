@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import MutableMapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -21,7 +22,7 @@ from dumpfilter import __version__
 from dumpfilter.base import logs
 from dumpfilter.base.endings import ending_at_signals, lost_interrupts_again
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.printable import for_terminal
+from dumpfilter.base.printable import for_terminal, printable
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 INTERRUPTED = 130
@@ -162,7 +163,7 @@ def main() -> None:
     code is 1 for an error of the operating system or a missing package, :data:`INTERRUPTED` after Ctrl-C, and
     :data:`READER_GONE` when the reader of the output went away.
     """
-    _open_standard_streams()
+    _prepare_standard_streams()
     sys.meta_path.insert(0, HiddenPandas())
     try:
         with lost_interrupts_again(), ending_at_signals():
@@ -179,6 +180,9 @@ def main() -> None:
     except BrokenPipeError:
         _discard_output()
         sys.exit(READER_GONE)
+    except UnicodeEncodeError as error:
+        # Arrow takes names of files in UTF-8 only.
+        _fail(f"{printable(error.object)}: the name is not UTF-8; choose another name", 2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(f"{where}{error.strerror or error}", 1)
@@ -206,8 +210,9 @@ def _run() -> None:
         raise
 
 
-def _open_standard_streams() -> None:
-    """Open each standard stream that the parent process has closed on ``/dev/null``.
+def _prepare_standard_streams() -> None:
+    """Open each standard stream that the parent process has closed on ``/dev/null``. Escape what the encoding of
+    standard output lacks.
 
     Without this, the next file to be opened would have the stream's number, and would get what libraries write to the
     stream.
@@ -215,6 +220,8 @@ def _open_standard_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 - open until the end
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _join_bash_values(asked: MutableMapping[str, str]) -> None:

@@ -66,7 +66,7 @@ class MasterOptions(Settings):
     max_transaction: int = setting(512, parse=parse_mebibytes, min=1, rich_help_panel=_LIMITS)
     """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
     counted as undecided."""
-    max_dumps: int = setting(MAX_DUMPS, min=1, rich_help_panel=_LIMITS)
+    max_dumps: int = setting(MAX_DUMPS, min=1, max=1_000_000, rich_help_panel=_LIMITS)
     """The limit of slaves that receive events at the same time. Each needs a connection."""
 
     verify_checksum: bool = True

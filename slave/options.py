@@ -122,7 +122,7 @@ class SlaveOptions(Settings):
     """Fetch relay logs and apply nothing."""
     target: str = DEFAULT_TARGET
     """The name of the target that transactions are applied to."""
-    chunk_size: int = setting(0, min=0, rich_help_panel=_RELAY_PANEL)
+    chunk_size: int = setting(0, min=0, max=2**32 - 1, rich_help_panel=_RELAY_PANEL)
     """Bytes of events in a message; 0 leaves it to the master."""
     sync_relay_log: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)
     """Synchronize the relay log and master.info to the disk after so many events; 0: never."""

@@ -34,7 +34,7 @@ class GenerateSettings(Settings):
     """The number of tables in each schema."""
     file_size: int = setting("256M", parse=_SIZE, metavar="SIZE")
     """The size after which a new file begins (max_binlog_size)."""
-    seed: int = 1
+    seed: int = setting(1, min=0)
     """The number from which all random choices follow."""
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dumpfilter.base import logs
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import escape_invalid_utf8
 
 at_end = ExitStack()
 """A stack of context managers that are open until the running command ends. One of them is a temporary directory."""
@@ -42,7 +43,8 @@ class SubCommand(HelpPage, TyperCommand):
         """Configure the log and run the command. At the end the context managers of :data:`at_end` are closed. A
         command with log options configures the log again itself.
 
-        Raises OptionError for an option whose value must be a local path, and is an address such as ``s3a://…``.
+        Raises OptionError for an option whose value must be a local path, and is an address such as ``s3a://…``, and
+        for one whose value is no path and not UTF-8.
         """
         logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
         for parameter in self.params:
@@ -50,6 +52,8 @@ class SubCommand(HelpPage, TyperCommand):
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Path) and ":/" in str(one):
                     _check_path(parameter.opts[0], one)
+                elif isinstance(one, str) and parameter.param_type_name == "option":
+                    _check_utf_8(parameter.opts[0], one)
         with at_end:
             return super().invoke(ctx)
 
@@ -74,3 +78,17 @@ def _check_path(name: str, path: Path) -> None:
     if is_uri(str(path)):
         # A path has no empty part, so that the second slash of the address is lost.
         raise OptionError(f"{name} {not_here(str(path).replace(':/', '://', 1))}")
+
+
+def _check_utf_8(name: str, value: str) -> None:
+    """Raise OptionError if ``value``, the value of the option ``name``, has bytes that are not UTF-8.
+
+    Python decodes such bytes to lone surrogates, which no name of a server has, and which gRPC and JSON refuse.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        shown = f"{name}={escape_invalid_utf8(value)}"
+        raise OptionError(
+            f"{shown}: the value is not UTF-8; save the option file as UTF-8, or type in UTF-8"
+        ) from None

@@ -320,7 +320,7 @@ def _print_table(
 
     show(title, "bold")
     show(line("slave", heads), "bold")
-    show("─" * cell_len(line("", heads)))
+    show(("-" if console.options.ascii_only else "─") * cell_len(line("", heads)))
     for name, cells in rows:
         if cell_len(name) > first:
             for part in Text(name).wrap(console, console.width, overflow="fold"):

@@ -32,9 +32,12 @@ def untold_compilation() -> AbstractContextManager[object]:
     return mock.patch.object(notice._State, "tell", None)
 
 
-def run(*arguments: str | Path) -> Finished:
-    """Run a command to its end. The signals' handlers, which a master and a slave set, are put back."""
-    out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+def run(*arguments: str | Path, encoding: str | None = None) -> Finished:
+    """Run a command to its end. The signals' handlers, which a master and a slave set, are put back.
+
+    ``encoding`` is that of standard output, if not the locale's.
+    """
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding, write_through=True), io.StringIO()
     handlers = [signal.getsignal(number) for number in _SIGNALS]
     code: object = 0
     try:

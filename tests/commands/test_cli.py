@@ -89,6 +89,17 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             "missing '->'",
         ),
         ([*LONELY_SLAVE, "--heartbeat-period=60"], 2, "choose a period below --replica-net-timeout=60"),
+        (
+            ["inspect", str(ORACLE / "mysql-row"), "--over-time=table", f"--period={2**63}"],
+            2,
+            f"--period={2**63}: give a number of at most {2**63 - 1}",
+        ),
+        (["explain", "--statement=SELECT 1", "--use=\udcff"], 2, r"--use=\xff: the value is not UTF-8"),
+        (
+            ["export", str(ORACLE / "mysql-row"), "--output", "{tmp}/\udcff"],
+            2,
+            "bin.000001.parquet: the name is not UTF-8",
+        ),
         (["demo", "nowhere"], 1, "nowhere"),
         (["demo", "--output", "tests"], 1, "not empty"),
     ],
@@ -104,12 +115,27 @@ def test_wrong_input_is_one_line_and_a_code(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(["nosuch"], "nosuch"), (["slave"], "--relay-dir"), (["inspect"], "BINLOGS")]
+    ("arguments", "said"),
+    [
+        (["nosuch"], "nosuch"),
+        (["slave"], "--relay-dir"),
+        (["inspect"], "BINLOGS"),
+        (["generate", "sample", "--seed=-1"], "--seed"),
+        (["master", "binlogs", f"--max-dumps={2**31}"], "--max-dumps"),
+        ([*LONELY_SLAVE, f"--chunk-size={2**32}"], "--chunk-size"),
+    ],
 )
 def test_wrong_usage_is_told_by_the_parser(arguments: list[str], said: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_output_in_a_narrow_encoding_escapes_what_the_encoding_lacks() -> None:
+    rules = "--replicate-do-db=schön"
+    done = run("explain", "--statement=SELECT 1", rules, encoding="ascii")
+    assert done.returncode == 0, done.stderr
+    assert r"rules: --replicate-do-db=sch\xf6n" in done.stdout
 
 
 def test_inspect_as_json_agrees_with_the_recording() -> None:

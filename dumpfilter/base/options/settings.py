@@ -16,7 +16,11 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.docstrings import attribute_texts
+
+LARGEST_NUMBER = 2**63 - 1
+"""The largest number that an option takes. Larger ones fit neither numpy's arrays nor the messages of gRPC."""
 
 
 class Settings(BaseModel):
@@ -85,7 +89,7 @@ class Settings(BaseModel):
         for each parameter that :meth:`parameters` yields, and may have others.
 
         A field that only the program sets keeps its default. Raises OptionError for a value that the option's ``parse``
-        function refuses.
+        function refuses, and for a number above :data:`LARGEST_NUMBER`.
         """
         members: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
@@ -95,6 +99,10 @@ class Settings(BaseModel):
                 members[name] = {key: texts for key, texts in given.items() if texts}
             elif properties.get("is_option", True):
                 members[name] = value = values[name]
+                if isinstance(value, int) and value > LARGEST_NUMBER:
+                    raise OptionError(
+                        f"{cls.option_of(name)}={value}: give a number of at most {LARGEST_NUMBER}"
+                    )
                 if (parse := properties.get("parse")) and value is not None:
                     members[name] = parse(value, option=cls.option_of(name))
         return cls(**members)
