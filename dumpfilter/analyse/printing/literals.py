@@ -146,8 +146,8 @@ _VERSIONED = {
     "sql_require_primary_key": 80013,
     "default_table_encryption": 80016,
 }
-USE = b"use "
-"""The first bytes of a printed USE statement."""
+_UTF8 = 33
+"""The number of ``utf8mb3_general_ci``, which all versions know, and whose characters names can have."""
 
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I
@@ -254,7 +254,16 @@ class Session:
             # statement.
             self._set.pop("use", None)
             return []
-        return [USE + quoted_name(database)] if database and self._changed("use", database) else []
+        if not database or not self._changed("use", database):
+            return []
+        return self.in_utf8(b"use " + quoted_name(database))
+
+    def in_utf8(self, statement: bytes) -> list[bytes]:
+        """Return ``statement``, whose names are UTF-8, after the settings by which client and server read the names."""
+        if statement.isascii() or not self._changed("charsets", {"character_set_client": _UTF8}):
+            return [statement]
+        client = f"/*!\\C {self.charset(_UTF8)} */"
+        return [client.encode(), b"SET @@session.character_set_client=%d" % _UTF8, statement]
 
     def _charsets(self, lines: list[bytes], query: QueryEvent) -> None:
         status = query.status

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, event_line
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.analyse.printing.literals import (
-    USE,
     Session,
     gap_text,
     quoted_name,
@@ -406,6 +405,11 @@ class TextPrinter:
     def _setting(self, text: bytes) -> None:
         self._write(text + DELIMITER + b"\n")
 
+    def _in_utf8(self, text: bytes) -> None:
+        assert self._session is not None
+        for line in self._session.in_utf8(text):
+            self._setting(line)
+
     def _statement(self, text: bytes) -> None:
         # The delimiter is on a line of its own, since the statement may end in a comment. A statement that contains the
         # delimiter gets another delimiter.
@@ -503,28 +507,20 @@ class TextPrinter:
         if not frame and not form.before:
             self._run_xa_start()
         self._end_context()
-        settings = self._session.before(
-            # No USE is printed before BEGIN and COMMIT. The database that their events name need not exist, and then
-            # USE would fail.
-            query,
-            header,
-            database=self._rewrite_db(query.db) if query.db else "",
-            use=not frame,
-        )
-        is_plain = not query.error_code and query.status.microseconds is None
-        self._status = _status(event) if is_plain else None
+        database = self._rewrite_db(query.db) if query.db else ""
         if form.before:
             # The databases are made with the settings of the statement's session, and before USE.
-            uses = [line for line in settings if line.startswith(USE)]
-            settings = [line for line in settings if not line.startswith(USE)]
-            for line in settings:
+            for line in self._session.before(query, header, database=database, use=False):
                 self._setting(line)
             self._make_databases(form.before)
             # An XA transaction cannot make a database.
             self._run_xa_start()
-            settings = uses
-        for line in settings:
+        # No USE is printed before BEGIN and COMMIT. The database that their events name need not exist, and then USE
+        # would fail.
+        for line in self._session.before(query, header, database=database, use=not frame):
             self._setting(line)
+        is_plain = not query.error_code and query.status.microseconds is None
+        self._status = _status(event) if is_plain else None
         if isinstance(query, ExecuteLoadQueryEvent):
             self._statement(self._load(query))
         else:
@@ -550,7 +546,7 @@ class TextPrinter:
             # The session no longer owns the GTID.
             self._setting(b"ROLLBACK")
         for statement in (*around[:1], *statements, *around[1:]):
-            self._setting(statement)
+            self._in_utf8(statement)
         if begins_again:
             self._setting(b"BEGIN")
 
@@ -609,7 +605,7 @@ class TextPrinter:
 
     def _end_context(self) -> None:
         for setting in self._context_settings:
-            self._setting(setting)
+            self._in_utf8(setting)
         self._context_settings = []
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import shutil
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from dumpfilter.analyse.printing.literals import user_variable
-from dumpfilter.analyse.printing.options import MayFail
+from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextOptions
+from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
     INT_RESULT,
@@ -23,6 +26,9 @@ from dumpfilter.binlog.events import ROWS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload import generate
 from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import FilterOptions
+from dumpfilter.filter.rules import parse_option
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.receiver.login import objects_of
 from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
 from tests.analyse.printing.running import lower_case_of, run_case, runnable, text_of, verdict
@@ -186,6 +192,44 @@ def test_a_session_is_replayed(server: MariaDb, binlog_format: str, compress: in
     server.empty()
     replay(server, text)
     assert contents(server) == before
+
+
+NAMED = """
+CREATE DATABASE `bü`; CREATE DATABASE `bö`; CREATE DATABASE plain;
+CREATE TABLE `bü`.t (v VARCHAR(9)); CREATE TABLE plain.t (v VARCHAR(9));
+USE plain; SET NAMES latin1; INSERT INTO t VALUES ('a');
+SET NAMES utf8mb4; USE `bü`; INSERT INTO t VALUES ('ü'); USE plain;
+SET NAMES sjis; INSERT INTO t VALUES ('b');
+SET NAMES utf8mb4; SET @`vü`='x', @`日本`='y'; INSERT INTO t VALUES (CONCAT(@`vü`, @`日本`)); SET NAMES latin1;
+"""
+"""Statements whose databases and user variables have names that clients of other character sets cannot read."""
+
+
+@pytest.mark.parametrize(
+    "rules", [[], [f"--replicate-wild-do-table={name}.t" for name in ("bü", "bö", "plain")]]
+)
+def test_names_are_read_whatever_the_clients_character_set(
+    server: MariaDb, rules: list[str], tmp_path: Path
+) -> None:
+    server.empty()
+    server.sql("RESET MASTER; SET GLOBAL binlog_format = STATEMENT, log_bin_compress = 0")
+    statements = NAMED.encode() + "CREATE TABLE `bö`.t (v VARCHAR(9));".encode("latin1")
+    replay(server, statements, "--default-character-set=utf8mb4")
+    before = state(server)
+    server.sql("FLUSH BINARY LOGS")
+    out = io.BytesIO()
+    print_binlog(
+        BinlogSet.open(binlogs_in(server.root / "d", "b")[:-1]),
+        FilterOptions(rules=tuple(map(parse_option, rules))),
+        SelectionOptions(),
+        TextOptions(),
+        out,
+        Console(file=io.StringIO()),
+    )
+    server.empty()
+    replay(server, out.getvalue())
+    assert state(server) == before
+    assert set(before) == {"bü", "bö", "plain"}
 
 
 def contents(server: MariaDb) -> dict[str, list[list[str]]]:
