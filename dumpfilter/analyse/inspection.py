@@ -37,7 +37,7 @@ from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import human_bytes, human_duration, human_files, share, shorten, utc
 from dumpfilter.analyse.traffic.facts import Ints, sums
 from dumpfilter.base.byte_bar import byte_progress
-from dumpfilter.base.errors import BinlogCorrupt, BinlogError
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.base.printable import printable, visible
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
@@ -486,7 +486,14 @@ class Inspector:
         self._largest.add(flat, event)
         self._add_times(segment)
         self._add_compression(segment, flat, event)
+        family = segment.format_description.family
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+            if family != self._found.family:
+                raise BinlogUnsupported(
+                    f"the file has GTIDs of {family}, and the first file of the set is of {self._found.family}; "
+                    "inspect the files of each server alone",
+                    file=segment.file,
+                )
             ours = segment.txn_source == number
             self._gtids.add_many(self.sources.key(number), segment.txn_number[ours])
         for _, number, first, last, _, _ in segment.dropped.tolist():

@@ -163,8 +163,12 @@ def candidates(
         groups[None, table.table, False].add(table)
         for prefix in prefixes:
             groups[None, prefix, True].add(table)
-        if table.database.lower() in SYSTEM_SCHEMAS or not table.database:
-            # No rule for all databases may match such a table by chance.
+        if (
+            table.database.lower() in SYSTEM_SCHEMAS
+            or not table.database
+            or "\0" in table.database + table.table
+        ):
+            # No rule for all databases may match such a table by chance. No rule can name a table with a NUL character.
             untouchable.add(table)
             continue
         groups[table.database, None, False].add(table)

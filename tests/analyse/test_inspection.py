@@ -24,7 +24,7 @@ from dumpfilter.analyse.inspection import (
     inspect_set,
     render_inspection,
 )
-from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompress
@@ -336,6 +336,15 @@ def test_large_transaction_names_its_tables() -> None:
     assert f"{largest.file}:{largest.position}" in text
     assert "Events inside compressed transactions" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("first", "second"), [("mysql", "mariadb"), ("mariadb", "mysql")])
+def test_gtids_of_another_family_are_an_error(first: str, second: str) -> None:
+    """The GTIDs of MySQL and MariaDB are in no common set."""
+    files = [DATA / "oracle" / f"{name}-row" / f"bin.00000{n}" for n, name in ((1, first), (2, second))]
+    message = f"bin.000002: the file has GTIDs of {second}, and the first file of the set is of {first}"
+    with pytest.raises(BinlogUnsupported, match=message):
+        inspect_set(BinlogSet.open(files))
 
 
 def test_oracle() -> None:

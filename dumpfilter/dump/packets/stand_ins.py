@@ -657,6 +657,8 @@ class StandInSizes:
     def _domain_of(self, sources: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         known = len(self._domains)
         if known < self._sources.count:
-            more = [self._sources.key(number)[0] for number in range(known, self._sources.count)]
+            keys = [self._sources.key(number)[0] for number in range(known, self._sources.count)]
+            # The files of a server that was MySQL before have GTID sources without a domain.
+            more = [key if isinstance(key, int) else 0 for key in keys]
             self._domains = np.concatenate([self._domains, np.array(more, np.int64)])
         return self._domains[sources]

@@ -11,10 +11,13 @@ import pytest
 from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets import stand_ins
 from dumpfilter.dump.packets.stand_ins import StandIns, StandInSizes, Stretches, at_most
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import Subjects
 from tests.dump.packets.streamed import dropped_of
 from tests.dump.plans import ScannedFile, scanned
 from tests.strategies import DIALECTS, T, _Builder, query_body
@@ -73,6 +76,22 @@ def test_each_gtid_of_mariadb_may_need_one(path: Path, segment_size: int) -> Non
     gtids = [header for _, header in events(data) if header.type == EventType.MARIADB_GTID]
     size = 42 + 31 if file.file.format_description.checksum else 38 + 27
     assert sizes(file) == [size] * len(gtids)
+
+
+def test_a_set_of_both_families() -> None:
+    """A server that was MySQL before goes on with the same index."""
+    set_of_both = BinlogSet.open(
+        [DATA / "oracle" / "mysql-row" / "bin.000001", DATA / "oracle" / "mariadb-row" / "bin.000002"]
+    )
+    sources = SourceNumbers()
+    told = StandInSizes(sources)
+    for _, segment in set_of_both.segments(Subjects(), sources):
+        told.of(segment)
+    alone = scanned((DATA / "oracle" / "mariadb-row" / "bin.000002").read_bytes(), 1 << 22)
+    of_one = StandInSizes(alone.sources)
+    for segment in alone.segments:
+        of_one.of(segment)
+    assert told.take_stretches() == of_one.take_stretches()
 
 
 @pytest.mark.parametrize("path", files(*MARIADB), ids=lambda path: f"{path.parent.name}-{path.name}")

@@ -62,6 +62,17 @@ def test_system_schemas_are_left_alone() -> None:
     }
 
 
+def test_no_rule_names_a_nul_character() -> None:
+    """No server has such names, but a made binlog can. The other tables have their rules."""
+    weights = {TableSubject("shop", "a\0b"): 9, TableSubject("c\0d", "t"): 5, TableSubject("crm", "t"): 3}
+    rules = {str(one.rule(FilterSemantics.CLASSIC)) for one, _ in candidates(weights)}
+    assert rules == {
+        "--replicate-ignore-table=crm.t",
+        "--replicate-wild-ignore-table=crm.%",
+        "--replicate-wild-ignore-table=crm._%",
+    }
+
+
 def test_common_beginnings() -> None:
     """Tables whose names begin alike, up to an underscore or a number, have one rule."""
     weights = {TableSubject("s_1", name): 1 for name in ("tmp_a", "tmp_b", "part7", "part12", "order")}
