@@ -572,8 +572,6 @@ class TextPrinter:
         """
         raw = bytes(query.raw)
         word = raw[:10].upper()
-        if self._harmless is None:
-            return False
         if word.startswith((b"XA START", b"XA BEGIN")):
             self._xa_start = raw
             return True
@@ -693,11 +691,7 @@ class TextPrinter:
 
     def _mariadb_gtid(self, found: MariadbGtidEvent, event: Event) -> None:
         self._write(self._mariadb_gtid_text(found.gtid, found.flags))
-        start = f"XA START {found.xid}".encode()
-        if self._harmless is None:
-            self._setting(start)
-        else:
-            self._xa_start = start
+        self._xa_start = f"XA START {found.xid}".encode()
 
     def _mariadb_gtid_text(self, gtid: MariadbGtid, flags: int) -> bytes:
         self._has_run = False

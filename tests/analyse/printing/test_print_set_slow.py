@@ -232,6 +232,22 @@ def test_names_are_read_whatever_the_clients_character_set(
     assert set(before) == {"bü", "bö", "plain"}
 
 
+def test_an_xa_transaction_without_transactional_changes_runs(server: MariaDb, tmp_path: Path) -> None:
+    """The source logs an empty XA transaction, and a client that repeats one stops with error 1402."""
+    server.empty()
+    server.sql("RESET MASTER; SET GLOBAL binlog_format = ROW, log_bin_compress = 0")
+    server.sql("CREATE DATABASE live; CREATE TABLE live.t (i INT) ENGINE=MyISAM")
+    server.sql(
+        "XA START 'x'; INSERT INTO live.t VALUES (1); XA END 'x'; XA PREPARE 'x'; XA COMMIT 'x'; FLUSH BINARY LOGS"
+    )
+    before = state(server)
+    text, _ = printed(binlogs_in(server.root / "d", "b")[:-1], tmp_path)
+    assert b"# XA COMMIT" in text
+    server.empty()
+    replay(server, text)
+    assert state(server) == before
+
+
 def contents(server: MariaDb) -> dict[str, list[list[str]]]:
     return {table: server.sql(f"SELECT * FROM live.{table} ORDER BY 1") for table in "tpc"}
 
