@@ -198,8 +198,9 @@ class DirectoryLock:
     """
 
     def __init__(self, path: Path, busy: str, *, patience: float = 0.0) -> None:
-        with writing(path):
+        with writing(path.parent, doing="made"):
             path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(path):
             self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         deadline = time.monotonic() + patience
         while not self._try_lock():

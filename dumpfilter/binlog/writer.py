@@ -142,7 +142,7 @@ class BinlogSetWriter:
         self.index = directory / f"{base}.index"
         if self.index.exists() and not overwrite:
             raise OutputError(
-                f"{self.index}: it is there already; name another output directory or remove it"
+                f"{self.index}: it is there already; name another output directory, or use --overwrite"
             )
         with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)

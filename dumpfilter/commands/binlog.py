@@ -111,6 +111,10 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
         """Check that the options fit together. Raises OptionError, for example for ``--raw`` without ``--output``."""
         if self.raw and self.output is None:
             raise OptionError("--raw: name a directory for the set with --output=DIR")
+        if "/" in self.base_name or not self.base_name.isprintable():
+            raise OptionError(
+                f"--base-name={self.base_name}: is no file name; name the directory with --output"
+            )
         for name, field in type(self).model_fields.items():
             if name == "raw" or getattr(self, name) in (field.default, []):
                 continue

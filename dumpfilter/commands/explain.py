@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from dumpfilter.base.errors import OptionError
@@ -44,6 +45,14 @@ class ExplainSettings(Settings):
         for name, value in (("--family", self.family), ("--server-version", self.server_version)):
             if value and not self.statement:
                 raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
+        if self.server_version and self.family != "mariadb":
+            raise OptionError(
+                "--server-version goes with --family=mariadb; the rules of MySQL have no versions"
+            )
+        if self.server_version and not re.match(r"\d+\.\d+", self.server_version):
+            raise OptionError(
+                f"--server-version={self.server_version}: is no version; write one such as 11.5"
+            )
 
 
 def explain_command(

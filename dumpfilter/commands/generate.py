@@ -62,17 +62,22 @@ def generate_command(given: GenerateSettings) -> None:
         raise OutputError(f"{directory}: exists and is not empty; name a new directory")
     seconds = max(1, round(given.hours * _SECONDS_AN_HOUR))
     start = int(time.time()) - seconds
-    made = generate(
-        directory,
-        given.size,
-        style=given.style,
-        schemas=given.schemas,
-        tables=given.tables,
-        file_size=given.file_size,
-        base="binlog",
-        seed=given.seed,
-        span=Span(start, seconds, daily=True),
-    )
+    try:
+        made = generate(
+            directory,
+            given.size,
+            style=given.style,
+            schemas=given.schemas,
+            tables=given.tables,
+            file_size=given.file_size,
+            base="binlog",
+            seed=given.seed,
+            span=Span(start, seconds, daily=True),
+        )
+    except BaseException:
+        for path in directory.glob("binlog.*"):
+            path.unlink()
+        raise
     typer.echo(
         f"{made.index}: {human_bytes(made.bytes)} in {human_files(len(made.files))}, "
         f"{made.transactions:,} transactions from {utc(start)} to {utc(start + seconds)} UTC"

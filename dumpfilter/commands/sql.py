@@ -68,6 +68,8 @@ def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
     login = asked.login()
     if login is None or (asked.slave and asked.console):
         raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
+    if given.execute is not None and given.script != "-":
+        raise OptionError(f"give either --execute (-e) or the file {given.script}, not both")
     script = given.execute
     if script is None:
         script = sys.stdin.read() if given.script == "-" else _script(Path(given.script))

@@ -225,7 +225,8 @@ def file_system(uri: str) -> tuple[Any, str]:
         if parts.scheme in ("hdfs", "viewfs"):
             cure = "hdfs: needs libhdfs, a Java runtime and Hadoop's class path on every machine (docs/spark-source.md)"
             raise BinlogMissing(f"{reason_of(error)}; {cure}", file=uri) from None
-        raise OptionError(f"{uri}: {reason_of(error)}") from None
+        cure = "write a path, or an address that begins with s3a://, hdfs://, file:// or mysql://"
+        raise OptionError(f"{uri}: {reason_of(error)}; {cure}") from None
     return system, path
 
 

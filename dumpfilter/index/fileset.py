@@ -1033,9 +1033,14 @@ def find_index(directory: Path) -> Path:
     """Return the path of the only index file of binlogs in a directory. If there are several, index files of relay logs
     do not count.
 
-    Raises BinlogMissing when the directory has no index file, or more than one that counts.
+    Raises BinlogMissing when the directory has no index file, or more than one that counts, and BinlogUnreadable when
+    the directory cannot be read.
     """
-    found = sorted(directory.glob("*.index"))
+    try:
+        # A glob takes a directory without permissions for an empty one.
+        found = sorted(path for path in directory.iterdir() if path.suffix == ".index")
+    except OSError as error:
+        raise BinlogUnreadable(str(error.strerror), file=str(directory)) from None
     if len(found) > 1:
         found = [index for index in found if not _names_relay_logs(index)] or found
     return directory / only_index([index.name for index in found], str(directory))

@@ -45,6 +45,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ([MYSQL, "--output=x"], 2, "--output goes with --raw"),
         ([MYSQL, "--binlog-with-tables-info"], 2, "--binlog-with-tables-info goes with --raw"),
         ([MYSQL, "--raw", "--output=x", "--no-skip-gtids"], 2, "--no-skip-gtids is about text"),
+        ([MYSQL, "--raw", "--output=x", "--base-name=../x"], 2, "--base-name=../x: is no file name"),
         ([MYSQL, "--raw", f"--output={MYSQL}"], 2, "the binlogs themselves are there"),
         (
             [MYSQL, "--start-position=159"],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -100,6 +103,23 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             2,
             "bin.000001.parquet: the name is not UTF-8",
         ),
+        (
+            ["explain", "--statement=SELECT 1", "--server-version=11.5"],
+            2,
+            "--server-version goes with --family=mariadb",
+        ),
+        (
+            ["explain", "--statement=SELECT 1", "--family=mariadb", "--server-version=eleven"],
+            2,
+            "--server-version=eleven: is no version",
+        ),
+        (["sql", "--console=127.0.0.1:1", "-e", "SELECT 1", "file.sql"], 2, "file.sql, not both"),
+        (["inspect", "msyql://db1/"], 2, "begins with s3a://, hdfs://, file:// or mysql://"),
+        (
+            ["slave", "--master=127.0.0.1:1", "--relay-dir=README.md", "--server-id=1"],
+            1,
+            "README.md: cannot be made: File exists",
+        ),
         (["demo", "nowhere"], 1, "nowhere"),
         (["demo", "--output", "tests"], 1, "not empty"),
     ],
@@ -136,6 +156,15 @@ def test_output_in_a_narrow_encoding_escapes_what_the_encoding_lacks() -> None:
     done = run("explain", "--statement=SELECT 1", rules, encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert r"rules: --replicate-do-db=sch\xf6n" in done.stdout
+
+
+def test_a_set_that_cannot_be_generated_whole_is_removed(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with mock.patch("dumpfilter.binlog.workload.encode_rotate", side_effect=full):
+        done = run("generate", tmp_path / "sample", "--size=100K", "--file-size=50K")
+    assert done.returncode == 1
+    assert "binlog.000001: cannot be written: No space left on device" in done.stderr
+    assert run("generate", tmp_path / "sample", "--size=10K").returncode == 0
 
 
 def test_inspect_as_json_agrees_with_the_recording() -> None:

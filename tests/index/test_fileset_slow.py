@@ -18,6 +18,7 @@ from dumpfilter.base.errors import (
     BinlogError,
     BinlogMissing,
     BinlogTruncated,
+    BinlogUnreadable,
     BinlogUnsupported,
     OptionError,
 )
@@ -188,6 +189,23 @@ class TestIndex:
         with pytest.raises(BinlogMissing, match=r"bin\.index, relay\.index"):
             find_index(tmp_path)
         assert BinlogSet.open(index).names == ["bin.000001"]
+
+    def test_a_directory_without_permissions(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        _set(tmp_path, "bin.000001\n", "bin.000001")
+        # Another user cannot pass the directories of a test's path.
+        monkeypatch.chdir(tmp_path)
+        tmp_path.chmod(0o711)
+        me = os.geteuid()
+        if me == 0:
+            os.seteuid(65534)
+        else:
+            tmp_path.chmod(0o300)
+        try:
+            with pytest.raises(BinlogUnreadable, match="Permission denied"):
+                BinlogSet.open(".")
+        finally:
+            os.seteuid(me)
+            tmp_path.chmod(0o700)
 
     def test_odd_names(self, tmp_path: Path) -> None:
         index = tmp_path / "bin.index"
