@@ -444,7 +444,9 @@ def measure_set(
     for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True)):
         if number in known:
             part = known[number].measured
-            part = replace(part, tallied=part.tallied.in_buckets(seconds))
+            # The tables and statements of a purged file are no part of the set.
+            facts = part.tallied if is_same else part.tallied.used()
+            part = replace(part, tallied=facts.in_buckets(seconds))
         else:
             part = merged(parts.get(number) or [measure.nothing()])
         files.append(MeasuredFile(version, replace(index, bounds=()), part))

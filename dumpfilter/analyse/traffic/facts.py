@@ -373,6 +373,19 @@ class Facts(_Narrow):
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
+    def used(self) -> Facts:
+        """Return the counts without the conditions, tables and statements that belong to no row, such as those of
+        another file of the binlog set.
+        """
+        numbers, condition = np.unique(self.condition, return_inverse=True)
+        conditions = self.conditions.chosen(numbers)
+        met = conditions.met()
+        new = np.zeros(len(self.subjects), np.int32)
+        new[met] = np.arange(len(met))
+        conditions = conditions.expanded(np.arange(len(new) + 1), new)
+        subjects = tuple(self.subjects[number] for number in met.tolist())
+        return replace(self, subjects=subjects, conditions=conditions, condition=condition)
+
     def in_buckets(self, bucket_seconds: int) -> Facts:
         """Return the counts merged into longer time buckets, of ``bucket_seconds`` each.
 

@@ -29,6 +29,7 @@ from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
+from tests.support import binlogs_in
 
 OPTIONS = BandwidthOptions(range_size=9000, block_size=5000, bucket_seconds=1)
 SHOP = SlaveDefinition("shop", ("--replicate-do-db=shop",), FilterSemantics.CLASSIC, 0)
@@ -129,6 +130,17 @@ def test_made(made: MadeBinlog, first: list[list[object]], then: list[list[objec
         assert exact(again) == exact(fresh)
         found, _ = measure_and_evaluate(source, as_slaves(then), run_here, options, measured)
         assert exact(found) == exact(bandwidth(source, as_slaves(then), run_here, options))
+
+
+def test_the_subjects_of_a_purged_file_are_forgotten() -> None:
+    """Warnings are about the tables and statements of the files that are left, and so is that nothing passes."""
+    files = binlogs_in(RECORDINGS["recordings/mariadb-forms4"].parent)
+    slaves = [slave("d1", "--replicate-do-db=d1"), slave("none", "--replicate-do-table=shop.orders")]
+    before, measured = measure_and_evaluate(files, slaves, run_here, OPTIONS)
+    found, again = measure_and_evaluate(files[1:], slaves, run_here, OPTIONS, written_and_read(measured))
+    assert again.reused
+    assert before.warnings
+    assert exact(found) == exact(bandwidth(files[1:], slaves, run_here, OPTIONS))
 
 
 def test_the_same_command_reads_no_binlog() -> None:
