@@ -139,7 +139,7 @@ class SimulationOutput(Settings):
     report: bool = True
     """Write report.html."""
     overwrite: bool = False
-    """Replace the results of other inputs."""
+    """Replace earlier results in the directory."""
     as_json: bool = setting(False, "--json")
     """Print the results as JSON instead of tables."""
 

@@ -285,7 +285,7 @@ class RunSettings(Settings):
     report: bool = True
     """Write report.html."""
     overwrite: bool = False
-    """Replace the results of other inputs."""
+    """Replace earlier results in the directory."""
 
 
 @verb()
