@@ -32,8 +32,13 @@ def matching(path: str) -> list[str]:
 
     A pattern is a path or URI whose last part has one of ``*?[``. In a URI the question mark begins the query, so it is
     no wildcard there. Only names that end in a number match, in the order of these numbers. Raises BinlogMissing when
-    nothing matches, or when the directory cannot be read. Raises OptionError for a URI with a syntax error.
+    nothing matches, or when the directory cannot be read. Raises OptionError for a URI with a syntax error, and for an
+    empty name, which would be the working directory.
     """
+    if not path:
+        raise OptionError(
+            "the name of a binlog set is empty: name an index file, a directory or binlog files"
+        )
     where, mark, query = path.partition("?") if is_uri(path) else (path, "", "")
     directory, slash, pattern = where.rpartition("/")
     if not _WILDCARD.search(pattern):
