@@ -183,7 +183,11 @@ def print_results(results: Results, console: Console) -> None:
         figures += ["catch-up"] * any(link.outages for link in run.links)
         nodes = sorted(run.whole_nodes, key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
         rows = [_row(node, run)[: len(figures) + 1] for node in nodes[:most]]
-        console.print(table(("node", *figures), rows, numbers=figures, framed=False))
+        made = table(("node", *figures), rows, numbers=figures, framed=False)
+        for column in made.columns:
+            # Lags of hours do not fit side by side in 80 columns, and a figure that is cut would be another figure.
+            column.no_wrap = False
+        console.print(made)
         console.print()
         hidden += max(len(nodes) - most, 0)
     if hidden:
