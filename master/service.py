@@ -459,6 +459,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             reader = await self.opened_reader()
             slave = await reader.serve(lambda: self._register(request, peer))
             warnings = await reader.serve(lambda: self.filter_warnings.texts(slave))
+            master_uuid = await reader.serve(self._uuid_for_slaves)
         audit_slave("Register", slave.peer, peer)
         log.info(
             "registered",
@@ -473,7 +474,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return pb.RegisterResponse(
             slave_id=slave.slave_id,
             filter=filter_to_proto(slave.filter),
-            master_uuid=self.master_uuid,
+            master_uuid=master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
             imposed=[
@@ -484,6 +485,19 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             program_version=__version__,
             filter_warnings=warnings,
         )
+
+    def _uuid_for_slaves(self) -> str:
+        """Return the UUID by which a slave recognizes the files and positions of the binlog.
+
+        A relay log has the files and positions of its slave's own master. If that slave moves to another master, the
+        result changes, and slaves with auto-positioning ask by GTID. Raises BinlogError for an unreadable relay log.
+        """
+        store = self.store
+        newest = store.open_file(store.binlogs.names[-1]).file
+        origin = newest.begin.origin.get("master_uuid")
+        if not origin:
+            return self.master_uuid
+        return str(uuids.uuid5(uuids.NAMESPACE_OID, f"{self.master_uuid} {origin}"))
 
     @contextlib.contextmanager
     def _logging_refusal(

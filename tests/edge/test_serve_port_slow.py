@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Exposed
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventHeader, seal
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge import Edge
 from dumpfilter.slave.options import EdgeOptions
@@ -230,3 +232,51 @@ def test_trouble_in_the_middle_changes_nothing_at_the_end(
             end.catch_up(master)
             wait_until(lambda: end.executed() == ALL, end.executed)
             end.expect_law(master)
+
+
+@pytest.mark.parametrize("transactions", [5, 40])
+def test_the_middle_slave_moves_to_another_server(tmp_path: Path, transactions: int) -> None:
+    """The other server's files have the names of the old server's files, and other events at the same positions."""
+    copy = GrowingCopy(ROW, tmp_path / "old", seed=1)
+    copy.more(transactions)
+    promoted = Path(shutil.copytree(ROW, tmp_path / "promoted"))
+    (promoted / "auto.cnf").write_text("[auto]\nserver-uuid=11111111-2222-3333-4444-555555555555\n")
+    for path in promoted.glob("bin.0*"):
+        begun_later(path)
+    by_gtid = {"SOURCE_AUTO_POSITION": "1"}
+    with (
+        serving(tmp_path / "old") as old,
+        serving(promoted) as new,
+        chained(tmp_path / "a") as a,
+        chained(tmp_path / "b", SHOP) as b,
+        driven(tmp_path / "c", server_id=1002) as c,
+    ):
+        for slave, before in ((a.driven, old), (b.driven, a), (c, b)):
+            slave.follow(before, **by_gtid)
+            slave.sql("START REPLICA")
+        for slave in (a.driven, b.driven, c):
+            slave.catch_up(old)
+        a.driven.sql("STOP REPLICA")
+        a.driven.follow(new, **by_gtid)
+        a.driven.sql("START REPLICA")
+        for slave in (a.driven, b.driven, c):
+            slave.catch_up(new)
+            assert slave.executed() == ALL
+        with driven(tmp_path / "whole", SHOP, server_id=1003) as whole:
+            whole.follow(new)
+            whole.sql("START REPLICA")
+            whole.catch_up(new)
+            assert b.driven.summary() == c.summary() == whole.summary()
+
+
+def begun_later(path: Path) -> None:
+    """Change the time of a binlog file's format description event."""
+    data = bytearray(path.read_bytes())
+    length = EventHeader.unpack(bytes(data[4:])).size
+    event = data[4 : 4 + length]
+    event[0] ^= 1
+    # The checksum of the newest file's event is that without the flag "in use".
+    event[FLAGS_OFFSET - 4] &= ~LOG_EVENT_BINLOG_IN_USE_F
+    seal(event)
+    data[4 : 4 + length] = event
+    path.write_bytes(data)
