@@ -672,10 +672,11 @@ class TextPrinter:
         self._opened = _pieces(payload, self._file, replace(event.fd, checksum=False), event.offset)
 
     def _end_gtids(self) -> None:
-        # The server that runs the text then gives its own GTIDs to later statements.
+        # The server that runs the text then gives its own GTIDs to later statements. MySQL needs this before the BINLOG
+        # of each format description. Otherwise MySQL sets GTID_NEXT to ANONYMOUS after a file without transactions
+        # (error 1782).
         if self._gtid is not None:
             self._setting(_AUTOMATIC)
-            self._gtid = None
 
     def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
         gtid = str(found.gtid or _ANONYMOUS)

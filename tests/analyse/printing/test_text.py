@@ -132,6 +132,22 @@ def test_a_database_that_is_made_uses_up_no_gtid_and_ends_no_transaction(
     assert all(line.startswith(begin) for line, begin in zip(lines, expected, strict=True)), text
 
 
+def test_each_file_after_a_gtid_begins_without_one(tmp_path: Path) -> None:
+    """MySQL stops with error 1782 at the second BINLOG of a format description without ``AUTOMATIC`` before it."""
+    printed: list[bytes] = []
+    printer = TextPrinter(printed.append, TextOptions(local_load=tmp_path, skip_gtids=False))
+    event = DIALECTS[0].format_description()
+    fd = FormatDescription.parse(event)
+    gtid = b"\1" + bytes(15) + b"\1" + (3).to_bytes(8, "little") + b"\2" + bytes(16)
+    for one in (event, make_event(EventType.GTID, gtid, checksum=True), event, event):
+        print_event(printer, one, 4, fd)
+    printer.end()
+    text = b"".join(printed).decode()
+    assert re.findall(r"^BINLOG|AUTOMATIC", text, re.MULTILINE) == [
+        *("BINLOG", "AUTOMATIC", "BINLOG", "AUTOMATIC", "BINLOG", "AUTOMATIC")
+    ]
+
+
 def test_a_database_is_made_before_the_xa_transaction_that_needs_it(tmp_path: Path) -> None:
     printed: list[bytes] = []
     printer = TextPrinter(printed.append, TextOptions(local_load=tmp_path))
