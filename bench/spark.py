@@ -113,7 +113,7 @@ class _Engines:
 
 
 @contextmanager
-def _started(size: int, driver_memory: str) -> Iterator[_Engines]:
+def _started(size: int, driver_memory: int) -> Iterator[_Engines]:
     """Start the engines, and warm them up with small jobs.
 
     Their folder is on a file system in memory, if there is one. Disks are slower than the measured code.
@@ -136,7 +136,7 @@ def _started(size: int, driver_memory: str) -> Iterator[_Engines]:
 def engines(report: Report, options: Options) -> None:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
     report.nbytes = size = max(options.size, _LARGE)
-    with _started(size, "1g") as started:
+    with _started(size, 1 << 30) as started:
         jobs = {"bandwidth": partial(_bandwidth, 2), "split": partial(_split, started.output)}
         cases: dict[str, Callable[[], float]] = {"cp": partial(_copy, started.made, started.folder / "copy")}
         for name, job in jobs.items():
@@ -184,7 +184,7 @@ _SIMULATION: dict[str, tuple[str, Job]] = {
 def simulation(report: Report, options: Options) -> None:
     """Measure the simulation of 10,000 slaves with 200 filters, beside bandwidth for 100, and a sweep of ten rates."""
     report.nbytes = size = max(options.size, _LARGE // 2)
-    with _started(size, "2g") as started:
+    with _started(size, 2 << 30) as started:
         cases = {name: partial(started.run, name, *case) for name, case in _SIMULATION.items()}
         report.runs = min(report.runs, 2)
         times = report.measure(cases, warm_up=False)

@@ -102,9 +102,9 @@ class SparkSettings(Settings, panel=SPARK_PANEL):
 
     master: str = setting("local[*]", "--spark-master", metavar="URL")
     """Spark master: local[N] (N cores of this machine) or spark://host:port."""
-    driver_memory: str = setting("1g", metavar="SIZE")
+    driver_memory: int = setting("1g", parse=partial(parse_size, least=1 << 20), metavar="SIZE")
     """Memory of Spark's Java process on this machine (the driver)."""
-    executor_memory: str = setting("1g", metavar="SIZE")
+    executor_memory: int = setting("1g", parse=partial(parse_size, least=1 << 20), metavar="SIZE")
     """Memory of each worker's Java process, on a cluster."""
     environment: str | None = setting(None, metavar="FILE")
     """The archive of the Python environment that the workers of a cluster run. docs/cluster.md shows how to make it."""

@@ -162,8 +162,8 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
     given = {
         **JOB_SETTINGS,
         "spark.master": master_with_retries(master),
-        "spark.driver.memory": settings.driver_memory,
-        "spark.executor.memory": settings.executor_memory,
+        "spark.driver.memory": f"{settings.driver_memory >> 20}m",
+        "spark.executor.memory": f"{settings.executor_memory >> 20}m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -97,6 +97,11 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             2,
             f"--period={2**63}: give a number of at most {2**63 - 1}",
         ),
+        (
+            ["bandwidth", str(ORACLE / "mysql-row"), "--slave=a:", "--driver-memory=lots"],
+            2,
+            "--driver-memory: 'lots' is not a size: bytes, or with K, M, G or T",
+        ),
         (["explain", "--statement=SELECT 1", "--use=\udcff"], 2, r"--use=\xff: the value is not UTF-8"),
         (
             ["export", str(ORACLE / "mysql-row"), "--output", "{tmp}/\udcff"],

@@ -80,10 +80,10 @@ def test_other_masters_are_sparks_to_judge() -> None:
 
 def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.socket) -> None:
     found = context_settings(
-        SparkSettings(master=f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+        SparkSettings(master=f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory=3 << 30)
     )
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    assert found["spark.executor.memory"] == "3g"
+    assert found["spark.executor.memory"] == "3072m"
     assert "spark.archives" not in found
 
 
