@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dumpfilter.base.endings import HANG_UP, handling
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.commands.option_files import OptionFiles
+from dumpfilter.commands.sub_command import at_end
 from dumpfilter.master.options import MasterOptions
 from dumpfilter.slave.options import REPLICAS_PANEL
 
@@ -95,6 +97,8 @@ def master_command(
     """
     from rich.console import Console
 
+    # The configuration is not read yet, so that SIGHUP has nothing to do. It must not end the start.
+    at_end.enter_context(handling(lambda number, frame: None, HANG_UP))
     from dumpfilter.base.security.listening import Endpoint
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.process import RunOptions, run_master

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from dumpfilter.base.endings import HANG_UP, handling
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.commands.option_files import OptionFiles
+from dumpfilter.commands.sub_command import at_end
 from dumpfilter.slave import options
 from dumpfilter.slave.state import SourceInfo
 
@@ -108,6 +110,8 @@ def slave_command(
         dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
             --relay-dir s5 --replicate-do-db=shop --serve-port 3310
     """
+    # A slave ignores SIGHUP, also while it starts.
+    at_end.enter_context(handling(lambda number, frame: None, HANG_UP))
     from dumpfilter.slave.process import run_slave, write_reports
 
     infos = masters.infos(source, source_tls, slave.net_timeout)

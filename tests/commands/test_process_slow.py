@@ -14,6 +14,7 @@ import pytest
 
 from dumpfilter.binlog.workload import generate
 from tests.commands.forked import forked_commands
+from tests.commands.in_process import run
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
@@ -82,6 +83,27 @@ def test_every_command_removes_its_temporary_files(signum: signal.Signals) -> No
         process.send_signal(signum)
         assert process.wait(240) == 128 + signum
     assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("master", ORACLE / "mysql-row" / "bin.index"),
+        ("slave", "--master=127.0.0.1:1", "--relay-dir=none", "--server-id=7", "--summary=none"),
+    ],
+)
+def test_sighup_does_not_end_the_start(
+    command: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator or a program that rotates logs may send the signal before the master or slave is ready."""
+    name = command[0]
+
+    def start(*_: object, **options: object) -> list[object]:
+        signal.raise_signal(signal.SIGHUP)
+        return []
+
+    monkeypatch.setattr(f"dumpfilter.{name}.process.run_{name}", start)
+    assert run(*command).returncode == 0
 
 
 _INTERRUPTED_IMPORT = """
