@@ -24,10 +24,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt
+from dumpfilter.base.errors import (
+    BinlogError,
+    BinlogUnreadable,
+    DumpfilterError,
+    RelayLogDamaged,
+    StateCorrupt,
+)
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
+from dumpfilter.binlog.reader import unreadable
 from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.index.index_file import GrowingFile, LogWriter, write_index
 from dumpfilter.slave.relay_position import AFRESH, BASENAME, RelayPosition, file_number
@@ -38,11 +45,22 @@ if TYPE_CHECKING:
 _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
+def unusable(path: Path, error: OSError | BinlogError, text: str) -> DumpfilterError:
+    """Return the error to raise because ``error`` has ended the reading of the relay log file ``path``.
+
+    The result is RelayLogDamaged with ``text``, after which the slave fetches the file again. It is a BinlogUnreadable
+    for a sound file that cannot be read now, for example because of too many open files.
+    """
+    found = unreadable(error, file=str(path)) if isinstance(error, OSError) else error
+    return found if isinstance(found, BinlogUnreadable) and found.momentary else RelayLogDamaged(text)
+
+
 def read_head(path: Path) -> FileBegin:
     """Read the head (the first events) of a relay log file, and return its content. The head names, for example, the
     master's binlog file and the position in it from which the relay log file's other events come.
 
-    Raises RelayLogDamaged when the relay log file is missing, too short or damaged.
+    Raises RelayLogDamaged when the relay log file is missing, too short or damaged, and BinlogUnreadable when it cannot
+    be read now (:func:`unusable`).
     """
     # Programs that show the state of a slave import this module, and must not wait for the compiled code of a scan.
     from dumpfilter.index.fileset import BinlogFile
@@ -51,7 +69,7 @@ def read_head(path: Path) -> FileBegin:
         with BinlogFile(path) as file:
             begin = file.begin
     except BinlogError as error:
-        raise RelayLogDamaged(f"{path}: the head of the relay log cannot be read: {error}") from error
+        raise unusable(path, error, f"{path}: the head of the relay log cannot be read: {error}") from error
     if not begin.is_relay_log:
         raise RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
     return begin
@@ -129,7 +147,8 @@ class RelayLog(LogWriter[GrowingFile]):
 
         Everything after ``recorded`` is removed: later files, files that a crash left outside the index, and the rest
         of the recorded file. With None all relay log files are removed. Raises RelayLogDamaged when the relay log is
-        shorter than ``recorded``, or when the recorded file is missing or damaged. In these cases nothing is removed.
+        shorter than ``recorded``, or when the recorded file is missing or damaged. Raises BinlogUnreadable when it
+        cannot be opened now (:func:`unusable`). In these cases nothing is removed.
         """
         self.close()
         listed = self.names
@@ -157,7 +176,7 @@ class RelayLog(LogWriter[GrowingFile]):
         try:
             file = GrowingFile.open(path)
         except OSError as error:
-            raise RelayLogDamaged(f"{path}: cannot be opened: {error.strerror}") from error
+            raise unusable(path, error, f"{path}: cannot be opened: {error.strerror}") from error
         wrong = None
         if file.end < recorded.offset:
             wrong = (

@@ -28,7 +28,7 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.applier import EventApplier, gtid_of
-from dumpfilter.slave.relay_log import read_head, read_index
+from dumpfilter.slave.relay_log import read_head, read_index, unusable
 from dumpfilter.slave.relay_position import AFRESH, RelayPosition, file_number, place_order
 from dumpfilter.slave.state import Place, RelayLogInfo
 from dumpfilter.slave.targets import Target
@@ -133,7 +133,8 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     """Yield the events of the relay log file ``path`` between the byte offsets ``start`` and ``end``. Raises
-    RelayLogDamaged when the file cannot be read or an event is damaged.
+    RelayLogDamaged when the file cannot be read or an event is damaged, and BinlogUnreadable when the file cannot be
+    read now (:func:`.relay_log.unusable`).
 
     If the file ends before ``end``, RelayLogDamaged is raised before the first event. Such a file may even lack a part
     of its head, the first events, which name the master and its collation. The applier must not save a position in such
@@ -148,7 +149,7 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
                     yield event
                     after = event.offset + len(event.raw)
     except (OSError, BinlogError) as error:
-        raise RelayLogDamaged(str(error)) from error
+        raise unusable(path, error, str(error)) from error
     if after < end:
         raise RelayLogDamaged(f"{path}: ends at {after}, but the slave has received events up to {end}")
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
 
 import pytest
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import OutputError, RelayLogDamaged, StateCorrupt
+from dumpfilter.base.errors import BinlogUnreadable, OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
 from dumpfilter.slave.relay_log import RelayLog, header_bytes, read_head, read_index
@@ -83,6 +84,21 @@ def test_less_than_recorded_is_damage(tmp_path, masters):
     (tmp_path / "relay-bin.000001").write_bytes(b"nonsense")
     with pytest.raises(RelayLogDamaged, match="wrong magic"):
         log.recover(RelayPosition("relay-bin.000001", 8))
+
+
+def test_too_many_open_files_are_no_damage(tmp_path, masters, monkeypatch):
+    """A slave that took a sound relay log for damaged would discard it."""
+    log = write_recording(tmp_path, masters.recorded("mysql-row"))
+    position = RelayPosition("relay-bin.000003", 500)
+
+    def fail(*_, **named):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(BinlogUnreadable, match="Too many open files"):
+        log.recover(position)
+    with pytest.raises(BinlogUnreadable, match="Too many open files"):
+        read_head(tmp_path / position.file)
 
 
 def test_a_slow_disk_delays_the_second_synchronization_and_not_the_first(tmp_path, masters, monkeypatch):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
+from dumpfilter.base.errors import BinlogUnreadable, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
@@ -224,6 +226,21 @@ def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel
             c.thread(Recorder()).run()
         place = RelayLogInfo.read(tmp_path).relay_position
         assert place is None or place.file != path.name
+
+
+def test_too_many_open_files_are_no_damage(channel, monkeypatch):
+    c = channel("mysql-row")
+    c.receive_all()
+    opened = Path.open
+
+    def fail(path, *mode, **named):
+        if path.name.startswith("relay-bin.0"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, *mode, **named)
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(BinlogUnreadable, match="Too many open files"):
+        c.thread(Recorder()).run()
 
 
 @pytest.mark.parametrize("end", ["stop", "damage"])
