@@ -183,7 +183,7 @@ def full_rule(text: str) -> str:
     name = name.strip().replace("_", "-")
     kind = RULE_KINDS.get(name)
     if kind is None:
-        near = did_you_mean(name, [kind.option for kind in RULE_KINDS.values()])
+        near = did_you_mean(name, dict.fromkeys(kind.option for kind in RULE_KINDS.values()))
         raise OptionError(f"{text!r} is no filter rule{near}")
     if not equals:
         raise OptionError(f"{text!r}: the value is missing; write {name}={kind.metavar}")
@@ -622,10 +622,10 @@ def _completed(ordered: list[Node]) -> list[Node]:
             node = node.with_(workload=node.workload.model_copy(update={"style": style}))
         if node.is_files and readers != {"master"}:
             # The master takes the name of the files, which links and SQL name.
-            own = _free_name(f"{name}-{node.kind}", taken)
+            own = _free_name(name, node.kind, taken)
             node = node.with_(tls=False)
         elif node.kinds and "slave" in readers:
-            served = _free_name(f"{name}-master", taken)
+            served = _free_name(name, "master", taken)
         read_as[name] = {"master": own, "slave": served, None: name}
         reads = tuple(one.model_copy(update={"source": read_as[one.source][role]}) for one in node.reads)
         made.append(node.with_(name=own, role=role if own == name else None, reads=reads))
@@ -635,15 +635,18 @@ def _completed(ordered: list[Node]) -> list[Node]:
     return made
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    number, free = 2, name
+def _free_name(name: str, kind: Kind, taken: set[str]) -> str:
+    """Return the name of the node of this kind that is added beside the node ``name``, and add it to the case-folded
+    names ``taken``. Raises NodeError if it is too long.
+    """
+    number, free = 2, f"{name}-{kind}"
     while free.casefold() in taken:
-        free, number = f"{name}-{number}", number + 1
+        free, number = f"{name}-{kind}-{number}", number + 1
     if len(free) > LONGEST_NAME:
-        raise OptionError(
-            f"{free}: the name of a node that stands in between is longer than {LONGEST_NAME} characters; shorten the "
-            "name of its source"
+        what = (
+            f"{free}, the name of the node that stands in between, is longer than {LONGEST_NAME} characters"
         )
+        raise NodeError(name, "", f"{what}; shorten the name of its source")
     taken.add(free.casefold())
     return free
 

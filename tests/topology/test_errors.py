@@ -55,6 +55,18 @@ def error_of(text: str) -> str:
             "such as 2mbit",
         ),
         (
+            SERVER + '[node.w]\nfrom = "m"\nlink = "2mbit"',
+            't.toml: node.w.link: must be a table, as in { key = "value" }',
+        ),
+        ("[node.m]\nworkload = 5", 't.toml: node.m.workload: must be a table, as in { key = "value" }'),
+        ("[node.m]\nbinlogs = 5", "t.toml: node.m.binlogs: must be the path of a file or directory, as a text"),
+        (
+            SERVER + '[node.w]\nfrom = "m"\nrules = ["shop"]',
+            "t.toml: node.w.rules[1]: 'shop' is no filter rule; there are replicate-do-db, replicate-ignore-db, "
+            "replicate-do-table, replicate-ignore-table, replicate-wild-do-table, replicate-wild-ignore-table, "
+            "replicate-rewrite-db, do, ignore, rewrite",
+        ),
+        (
             SERVER + '[node.w]\nfrom = "m"\nlink = { delay = 5 }',
             't.toml: node.w.link.delay: 5 has no unit; write a text with a unit, such as "50ms"',
         ),
@@ -116,8 +128,13 @@ def error_of(text: str) -> str:
         ),
         (
             "n" * 60 + " >> w",
-            "n" * 60 + "-workload: the name of a node that stands in between is longer than 64 characters; shorten "
-            "the name of its source",
+            f"topology string: {'n' * 60}: {'n' * 60}-workload, the name of the node that stands in between, is longer "
+            "than 64 characters; shorten the name of its source",
+        ),
+        (
+            f'[node.{"n" * 60}]\nserver = "mariadb"\n[node.w]\nfrom = "{"n" * 60}"',
+            f"t.toml: node.{'n' * 60}: {'n' * 60}-master, the name of the node that stands in between, is longer than "
+            "64 characters; shorten the name of its source",
         ),
         (
             "m >> a >> b >> c; c >> a",

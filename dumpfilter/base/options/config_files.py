@@ -291,6 +291,10 @@ def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -
             return f"is a list of tables: write [[{location[0]}]] above each of them"
         case "tuple_type" | "frozen_set_type":
             return "must be a list, as in ['one', 'two']"
+        case "model_type":
+            return 'must be a table, as in { key = "value" }'
+        case "path_type":
+            return "must be the path of a file or directory, as a text"
         case "value_error":
             return str(error["ctx"]["error"])
         case "wrong":
