@@ -83,11 +83,21 @@ def _read_settings(config: pytest.Config) -> Settings:
     if missing not in ("fail", "skip"):
         raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")
     try:
-        seconds = float(timeout)
-    except ValueError:
-        raise pytest.UsageError(f"topology_timeout = {timeout}: give a number of seconds") from None
+        seconds = _seconds(float(timeout))
+    except (ValueError, OptionError):
+        raise pytest.UsageError(f"topology_timeout = {timeout}: {_NO_SECONDS}") from None
     keeps = bool(config.getoption("topology_keep"))
     return Settings(seconds, config.rootpath / artifacts, missing == "skip", keeps)
+
+
+_NO_SECONDS = "give a number of seconds above 0"
+
+
+def _seconds(timeout: float) -> float:
+    """Return the time limit. Raises OptionError for a value that is no number above 0."""
+    if not isinstance(timeout, int | float) or not timeout > 0:
+        raise OptionError(f"timeout = {timeout!r}: {_NO_SECONDS}")
+    return timeout
 
 
 class Spec(NamedTuple):
@@ -345,7 +355,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     settings = request.config.stash[_settings]
     directory = kept_directory() if settings.keeps else None
     try:
-        limit = timeout or settings.timeout
+        limit = settings.timeout if timeout is None else _seconds(timeout)
         testbed = up(topology, directory, timeout=limit, wait_timeout=limit, keep=settings.keeps)
     except ServerMissing as error:
         if directory is not None:

@@ -196,7 +196,7 @@ class TestbedLink(OpenLink):
         """
         if self.shape.outages:
             self._outages = self.shape.outages
-            self._set(self.shape)
+            self._set(self.shape, self._held)
 
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
@@ -224,26 +224,25 @@ class TestbedLink(OpenLink):
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError for an invalid value.
         """
         changed = notations.link(**changes)
-        self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
+        self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}), self._held)
 
     def hold(self, seconds: float) -> None:
         """Delay all bytes on the link by ``seconds`` in addition to the link's own delay. 0 ends the additional
         delay.
         """
-        self._held = seconds
-        self._set(self.shape)
+        self._set(self.shape, seconds)
 
     def restore(self) -> None:
         """Give the link the rate, delay and jitter that the topology defines. A cut, a silence, a present outage, and
         the additional delay of :meth:`hold` end. Later scheduled outages still take place.
         """
-        self._held = 0.0
-        self._set(self._link.shape)
+        self._set(self._link.shape, 0.0)
         self.heal()
 
-    def _set(self, shape: LinkShape) -> None:
-        self.reshape(replace(shape, delay=shape.delay + self._held, outages=self._outages))
-        self.shape = shape
+    def _set(self, shape: LinkShape, held: float) -> None:
+        # A value that no link can have changes nothing.
+        self.reshape(replace(shape, delay=shape.delay + held, outages=self._outages))
+        self.shape, self._held = shape, held
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
         """Return the link's status: its state (such as ``cut``), rate, delay, jitter, bytes and connections.

@@ -40,6 +40,8 @@ from pydantic import (
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import WRITTEN, Model, reason_of
 from dumpfilter.base.options.values import (
+    MOST_RATE,
+    MOST_SECONDS,
     did_you_mean,
     format_rate,
     format_size,
@@ -224,8 +226,13 @@ Rules = Annotated[
     tuple[Annotated[str, AfterValidator(lambda text: _checked(full_rule, text))], ...],
     BeforeValidator(_listed),
 ]
-Rate = Annotated[int, _unit(parse_rate, "2mbit"), PlainSerializer(format_rate)]
-Time = Annotated[float, _unit(parse_time, "50ms"), PlainSerializer(format_time)]
+Rate = Annotated[int, _unit(parse_rate, "2mbit"), Field(ge=1, le=MOST_RATE), PlainSerializer(format_rate)]
+Time = Annotated[
+    float,
+    _unit(parse_time, "50ms"),
+    Field(le=MOST_SECONDS, allow_inf_nan=False),
+    PlainSerializer(format_time),
+]
 Size = Annotated[
     int, _unit(lambda text: parse_size(text, least=1), "1M"), Field(ge=1), PlainSerializer(format_size)
 ]

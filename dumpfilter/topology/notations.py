@@ -196,10 +196,15 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
     """Return the topology of a TOML file's path or of a short string. A :class:`Topology` is returned as it is.
 
     A text with an arrow or a bracket is a short string. Another text is a file if it ends in ``.toml``, has a slash, or
-    names an existing file. Raises OptionError for a file that does not exist, and for an invalid topology.
+    names an existing file. Raises OptionError for a file that does not exist, for an invalid topology, and for
+    another type.
     """
     if isinstance(text, Topology):
         return text
+    if not isinstance(text, str | os.PathLike):
+        raise OptionError(
+            f"{text!r} is no topology: give a short string, the path of a TOML file, or a Topology"
+        )
     path = Path(text)
     if isinstance(text, str):
         names_file = path.suffix == ".toml" or os.sep in text or os.path.isfile(text)

@@ -50,6 +50,21 @@ def test_with_a_wrong_argument(topology_session):
     pass
 
 
+@pytest.mark.topology(["m >> web"])
+def test_with_a_list(topology):
+    pass
+
+
+@pytest.mark.topology("m >> web", timeout="3")
+def test_with_a_timeout_that_is_no_number(topology_session):
+    pass
+
+
+@pytest.mark.topology("m >> web", timeout=float("nan"))
+def test_with_a_timeout_without_end(topology):
+    pass
+
+
 @pytest.mark.topology("nowhere.toml")
 def test_with_a_missing_file(topology):
     pass
@@ -74,6 +89,9 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
         "test_without_a_mark": "ERROR",
         "test_with_a_wrong_key": "ERROR",
         "test_with_a_wrong_argument": "ERROR",
+        "test_with_a_list": "ERROR",
+        "test_with_a_timeout_that_is_no_number": "ERROR",
+        "test_with_a_timeout_without_end": "ERROR",
         "test_with_a_missing_file": "ERROR",
         "test_with_a_wrong_file": "ERROR",
         "test_with_a_wrong_factory": "PASSED",
@@ -83,6 +101,9 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
         "do-bd",
         "did you mean do-db",
         "@pytest.mark.topology: got an unexpected keyword argument 'tiemout'",
+        "['m >> web'] is no topology: give a short string, the path of a TOML file, or a Topology",
+        "timeout = '3': give a number of seconds above 0",
+        "timeout = nan: give a number of seconds above 0",
         f"there is no file {tmp_path}/nowhere.toml",
         "beside.toml: node.m.server",
     ):
@@ -95,9 +116,11 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
     ("options", "told"),
     [
         (["-o", "topology_timeout=soon"], "topology_timeout = soon: give a number of seconds"),
+        (["--topology-timeout=nan"], "topology_timeout = nan: give a number of seconds above 0"),
+        (["--topology-timeout=-1"], "topology_timeout = -1: give a number of seconds above 0"),
         (["-o", "topology_missing=ignore"], "topology_missing = ignore: give fail or skip"),
     ],
-    ids=["timeout", "missing"],
+    ids=["timeout", "no end", "negative", "missing"],
 )
 def test_wrong_options_end_the_run(tmp_path: Path, options: list[str], told: str) -> None:
     done = run_files(tmp_path, *options, test_it="def test_it():\n    pass\n")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.errors import OptionError
+from dumpfilter.base.errors import LinkError, OptionError
 from dumpfilter.slave.state import RelayLogInfo
 from dumpfilter.testbed import (
     LawBroken,
@@ -180,6 +181,10 @@ def test_links_are_changed_and_restored(bed: Testbed) -> None:
     assert found.status().delay == pytest.approx(0.505)
     with pytest.raises(OptionError, match="negative"):
         found.set(delay=-1)
+    for wrong in (-1, math.inf):
+        with pytest.raises(LinkError, match="give seconds, 0 or more"):
+            bed["web"].hold_behind(wrong)
+        assert found.status().delay == pytest.approx(0.505)
     bed.reset(WAIT)
     assert found.status().delay == 0.0
     assert found.status().rate is None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.values import (
+    MOST_RATE,
     format_rate,
     format_size,
     format_time,
@@ -15,7 +19,7 @@ from dumpfilter.base.options.values import (
     parse_size,
     parse_time,
 )
-from dumpfilter.topology import parse_string, recording
+from dumpfilter.topology import link, make_topology, parse_string, recording, slave, to_toml, workload
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import format_outage, parse_outage
 from tests.topology.strategies import outages, rates, times
@@ -59,6 +63,31 @@ def test_a_wrong_rate_is_an_error_with_the_value(text: str) -> None:
 def test_a_wrong_time_is_an_error_with_the_value(text: str) -> None:
     with pytest.raises(OptionError, match=f"^{text!r}.*time"):
         parse_time(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delay": math.inf},
+        {"jitter": math.nan},
+        {"delay": -0.1},
+        {"delay": 1001 * 86_400},
+        {"rate": 0},
+        {"rate": MOST_RATE + 1},
+    ],
+    ids=str,
+)
+def test_a_number_that_no_text_means_is_an_error(changes: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"^{next(iter(changes))}: "):
+        link(**changes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.1 + 0.2, "300ms"), (0.0123456789, "12.346ms"), (1e-7, "0s")]
+)
+def test_a_number_of_seconds_is_written_to_the_microsecond(seconds: float, text: str) -> None:
+    m = workload("m")
+    assert f'delay = "{text}"' in to_toml(make_topology(m, slave("w", m, link=link("1mbit", delay=seconds))))
 
 
 @pytest.mark.parametrize("text", ["60s", "60s-60s", "-60s", "a-b"])

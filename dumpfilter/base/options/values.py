@@ -119,12 +119,13 @@ def parse_time(text: str, *, option: str = "") -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Return a number of seconds as a text with a unit, such as ``50ms``, which :func:`parse_time` reads.
+    """Return a number of seconds, to the microsecond, as a text with a unit, such as ``50ms``, which :func:`parse_time`
+    reads.
 
     >>> format_time(0.05), format_time(90), format_time(7200), format_time(0)
     ('50ms', '90s', '2h', '0s')
     """
-    exact = Decimal(repr(float(seconds)))
+    exact = Decimal(repr(float(seconds))).quantize(MICROSECOND)
     if exact and exact < 1:
         unit = "ms" if exact >= Decimal("0.001") else "us"
     else:

@@ -25,6 +25,7 @@ from typing import Any
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.base.helper import END
+from dumpfilter.base.options.values import MOST_SECONDS
 from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
 from dumpfilter.topology.links.shape import Counters, Happening, LinkShape, LinkState
 
@@ -667,8 +668,9 @@ def _check(shape: LinkShape) -> None:
     """Raise LinkError for a shape (rate, delay, jitter and outages) with a value that no link can have."""
     if shape.rate is not None and shape.rate <= 0:
         raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
-    if shape.delay < 0 or shape.jitter < 0:
-        raise LinkError(f"delay {shape.delay}, jitter {shape.jitter}: give seconds, 0 or more")
+    if not (0 <= shape.delay <= MOST_SECONDS and 0 <= shape.jitter <= MOST_SECONDS):
+        what = f"give seconds, 0 or more, and at most {MOST_SECONDS}"
+        raise LinkError(f"delay {shape.delay}, jitter {shape.jitter}: {what}")
     for outage in shape.outages:
         if outage.start < 0 or (outage.end is not None and outage.end <= outage.start):
             raise LinkError(

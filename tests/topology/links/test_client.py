@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -394,8 +395,9 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
         links.open("only", source.port)
     with pytest.raises(LinkError, match="rate 0: give bits per second above 0"):
         links["only"].reshape(LinkShape(0))
-    with pytest.raises(LinkError, match="0 or more"):
-        links["only"].reshape(LinkShape(delay=-1.0))
+    for shape in (LinkShape(delay=-1.0), LinkShape(delay=math.inf), LinkShape(jitter=math.nan)):
+        with pytest.raises(LinkError, match="0 or more"):
+            links["only"].reshape(shape)
     with pytest.raises(LinkError, match="outage from 5 s to 4 s"):
         links["only"].reshape(LinkShape(outages=(Outage(5, 4),)))
     with pytest.raises(LinkError, match="cut after -1 bytes"):
