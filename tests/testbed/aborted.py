@@ -35,14 +35,22 @@ TOPOLOGIES = (
     "m >> web",
     "m >> web[do-db=shop_01]; m >> hr[do-db=shop_02, rate=1mbit] >> hr2",
     "m[rate=1mbit] >> web; m >> hr; m >> all",
+    "a[rate=1mbit, tls=yes] >> x; b[tls=yes] >> x[delay=300ms, jitter=20ms] >> y[down=0s-1s, down=2s-]",
 )
 SERVERS = (
     "m[server=mariadb] >> web[do-db=shop]",
     "m[server=mariadb] >> f[role=master] >> r[server=mariadb]",
+    "m[server=mariadb, tls=yes] >> f[tls=yes] >> r[server=mariadb, do-db=a, rate=64kbit]; f >> s >> t[server=mariadb]",
 )
+MYSQL_ROOT = os.environ.get("DUMPFILTER_MYSQL_ROOT")
+MYSQL = (f"m[server=mysql, root={MYSQL_ROOT}] >> r[server=mysql, root={MYSQL_ROOT}]; m >> web",)
 FAILING = (
     "m >> web; m >> bad[role=slave, options=--no-such-option]",
     "m[binlogs=/no/such/set.index] >> web",
+)
+FAILING_SERVERS = (
+    "m >> web; m >> r[server=mariadb, option=--no-such-option]; m >> hr",
+    'm[server=mariadb, init="NO SQL"] >> web',
 )
 WAYS = (
     "kill -9",
@@ -69,9 +77,9 @@ class Run:
 def random_run(chance: random.Random, *, servers: bool) -> Run:
     """Return a random run."""
     way = chance.choice(WAYS)
-    given = TOPOLOGIES + (SERVERS if servers else ())
+    given = TOPOLOGIES + (SERVERS if servers else ()) + (MYSQL if servers and MYSQL_ROOT else ())
     return Run(
-        chance.choice(FAILING if way == "failing start" else given),
+        chance.choice((FAILING + (FAILING_SERVERS if servers else ())) if way == "failing start" else given),
         way,
         chance.uniform(0.0, LONGEST),
         chance.random() < 0.5,
@@ -198,6 +206,9 @@ def main() -> None:
     if options.up is not None:
         _run_until_signal(options.up)
         return
+    for number in (signal.SIGHUP, signal.SIGINT):
+        # nohup and a shell's background ignore these signals, and each run would inherit that.
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGHUP else signal.default_int_handler)
     chance = random.Random(options.seed)
     failures = 0
     for number in range(1, options.runs + 1):

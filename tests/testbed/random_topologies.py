@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import sys
 import tempfile
@@ -26,14 +27,17 @@ import pymysql
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.format import Family
-from dumpfilter.testbed import Testbed, up
-from dumpfilter.topology import master, parse_toml_topology, read, server, slave, to_toml
+from dumpfilter.testbed import Testbed, TestbedError, up
+from dumpfilter.testbed.values import NO_LAG, sum_known
+from dumpfilter.topology import link, master, parse_toml_topology, read, server, slave, to_toml
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Kind, Node, Reading, Topology, Workload
 
 MOST_NODES = 8
 CATCH_UP = 120.0
 """The longest wait for all nodes at the end, seconds."""
 
+_ROOT = {"mysql": os.environ.get("DUMPFILTER_MYSQL_ROOT")}
 _DATABASES = ("shop", "hr", "logs")
 _WORKLOAD_DATABASES = tuple(f"shop_{number:02}" for number in range(20))
 _FORMATS = ("ROW", "MIXED", "STATEMENT")
@@ -85,6 +89,8 @@ class _Builder:
         self._nodes: list[Node] = []
         self._origins: dict[str, frozenset[str]] = {}
         """The origins of each node's data."""
+        # A slave has one setting for all its sources.
+        self._tls = chance.random() < 0.2
 
     def topology(self) -> Topology:
         """Return a random topology, in which each origin has a reader."""
@@ -119,14 +125,22 @@ class _Builder:
             if self._chance.random() < 0.3:
                 # Files that are full soon make the readers follow rotations.
                 options += ("--max-binlog-size=65536",)
-            node = server(name, family, options=options, init=tuple(_schema(name)))  # type: ignore[arg-type]
+            node = server(
+                name,
+                family,  # type: ignore[arg-type]
+                options=options,
+                init=tuple(_schema(name)),
+                root=_ROOT.get(family),
+                tls=self._tls,
+            )
         self._add(node, frozenset((name,)))
         for _ in range(self._chance.choice((1, 1, 2))):
             self._add_master(node)
 
     def _add_master(self, source: Node) -> None:
         name = self._name()
-        self._add(master(name, source), self._origins[source.name])
+        shape = PLAIN if source.workload else self._link()
+        self._add(master(name, source, tls=self._tls, link=shape), self._origins[source.name])
 
     def _add_reader(self) -> None:
         kinds = [self._slave, self._slave, self._server]
@@ -149,7 +163,7 @@ class _Builder:
     def _slave(self) -> Node:
         # Each channel of a slave has data of its own. So two channels may have the same origin.
         sources = self._pick(self._sources("master", "slave"), may_share=self._chance.random() < 0.3)
-        return slave(self._name(), [self._reading(source) for source in sources])
+        return slave(self._name(), [self._reading(source) for source in sources], tls=self._tls)
 
     def _server(self) -> Node | None:
         servers = {node.name: node.server for node in self._nodes if node.server}
@@ -176,6 +190,8 @@ class _Builder:
             [self._reading(source) for source in picked],
             # MySQL's positions are wrong behind a filter.
             gtid=family == "mysql" or len(picked) > 1 or self._chance.random() < 0.8,
+            root=_ROOT.get(family),
+            tls=self._tls,
         )
 
     def _twin(self, source: Node) -> Node | None:
@@ -198,6 +214,8 @@ class _Builder:
             [read(source, rules=rules) for source in sources],
             # Without this MariaDB applies both arrivals of a transaction. MySQL always skips the second one.
             options=("--gtid-ignore-duplicates=ON",) if family == "mariadb" else (),
+            root=_ROOT.get(family),
+            tls=self._tls,
         )
 
     def _pick(self, sources: Sequence[Node], *, may_share: bool = False) -> list[Node]:
@@ -217,7 +235,18 @@ class _Builder:
             databases = list(_WORKLOAD_DATABASES)
         else:
             databases = [f"{origin.name}_{database}" for database in _DATABASES]
-        return read(source, rules=tuple(self._rules(databases)))
+        return read(source, rules=tuple(self._rules(databases)), link=self._link())
+
+    def _link(self) -> LinkShape:
+        chance = self._chance
+        if chance.random() < 0.6:
+            return PLAIN
+        return link(
+            chance.choice((None, "8mbit", "40mbit")),
+            delay=chance.choice(("0s", "5ms", "60ms")),
+            jitter=chance.choice(("0s", "4ms")),
+            down=chance.choice(((), (), ("500ms-800ms",), ("0s-300ms", "1s-1.2s"))),
+        )
 
     def _rules(self, databases: Sequence[str]) -> Iterator[str]:
         for _ in range(self._chance.choice((0, 1, 1, 1, 2))):
@@ -248,7 +277,7 @@ def _steps(chance: random.Random, topology: Topology) -> Iterator[Step]:
     nodes = [node.name for node in topology.nodes]
     # After a crash such a replica repeats transactions, since its position is not in the tables.
     not_killed = {node.name for node in topology.nodes if node.server and not node.gtid}
-    links = [link.name for link in topology.links]
+    links = [each.name for each in topology.links]
     for _ in range(chance.randint(3, _MOST_STEPS)):
         yield Step("pause", number=chance.choice((0.05, 0.1, 0.3, 0.6)))
         if links and chance.random() < 0.5:
@@ -365,8 +394,8 @@ def run(plan: Plan) -> None:
             for step in plan.steps:
                 _take(bed, step)
         finally:
-            for link in bed.links.values():
-                link.restore()
+            for line in bed.links.values():
+                line.restore()
             for node in bed:
                 # The readers of a node start after the node itself.
                 node.start()
@@ -378,6 +407,38 @@ def run(plan: Plan) -> None:
         bed.wait_done(CATCH_UP)
         bed.wait_caught_up(CATCH_UP)
         bed.check(CATCH_UP)
+        _check_figures(bed)
+    if bed.directory.exists():
+        raise TestbedError(f"{bed.directory} remains")
+
+
+def _check_figures(bed: Testbed) -> None:
+    """Check that a topology in which nothing is written has no lag, and the same figures in status and report."""
+    before = {name: line.counters for name, line in bed.links.items()}
+    report = bed.report()
+    status = bed.status()
+    for name, node in status.nodes.items():
+        told = report["nodes"].get(name)
+        if told is None:
+            continue
+        received = sum_known(channel.bytes_received for channel in node.channels)
+        figures = (node.as_dict()["place"], node.gtids, received, node.saved, node.lag)
+        others = (told["place"], told["gtids"], told["bytes_received"], told["bytes_saved"], NO_LAG)
+        if figures != others:
+            raise TestbedError(f"{name}: the status has {figures}, and the report {others}")
+        if (
+            bed[name].lag != NO_LAG
+            or not 0 <= told["lag"]["p50"] <= told["lag"]["p95"] <= told["lag"]["worst"]
+        ):
+            raise TestbedError(f"{name}: a lag of {bed[name].lag}, {told['lag']}")
+    for name, line in status.links.items():
+        # Heartbeats pass meanwhile.
+        told = report["links"][name]
+        first, second, third = before[name].down, told["bytes_to_target"], line.bytes_to_target
+        if not first <= second <= third <= first + 10_000:
+            raise TestbedError(f"link {name}: {first}, {second} and {third} bytes one after the other")
+    if report["problems"] or status.problems:
+        raise TestbedError(f"problems: {report['problems']}, {status.problems}")
 
 
 def _take(bed: Testbed, step: Step) -> None:
@@ -386,22 +447,22 @@ def _take(bed: Testbed, step: Step) -> None:
     elif step.what in _FAULTS_OF_NODES:
         getattr(bed[step.target], step.what)()
     else:
-        link = bed.links[step.target]
+        line = bed.links[step.target]
         match step.what:
             case "cut":
-                link.cut()
+                line.cut()
             case "cut_after":
-                link.cut_after(int(step.number), 0.3)
+                line.cut_after(int(step.number), 0.3)
             case "silence":
-                link.silence(step.number)
+                line.silence(step.number)
             case "drop":
-                link.drop_connections()
+                line.drop_connections()
             case "heal":
-                link.heal()
+                line.heal()
             case "rate":
-                link.set(rate=int(step.number))
+                line.set(rate=int(step.number))
             case "delay":
-                link.set(delay=step.number)
+                line.set(delay=step.number)
 
 
 def main() -> int:
