@@ -200,7 +200,9 @@ class Workload:
             name = self._named(word, becomes)
             if name is None:
                 return None
-            shown[word + number] = self._shown(name) if name[0] else name[1] + "@'%'" * (word == "user")
+            shown[word + number] = (
+                self._shown(name) if name[0] else name[1] + "@'%'" * ("user" in (word, becomes))
+            )
             if word == "database" and is_dropped:
                 done.append(self._gone(name[1]))
             elif becomes:
@@ -219,6 +221,8 @@ class Workload:
     def _named(self, word: str, becomes: str) -> Name | None:
         if word == "database":
             return "", self._random.choice(self._databases or DATABASES)
+        if becomes == "user":
+            return "", self._random.choice(("u1", "u4"))
         return self._new(*_NEW.get(becomes, _TABLES)) if word == "new" else self._one(word)
 
     # Tables.
@@ -735,7 +739,7 @@ def rule_sets(seed: int, number: int) -> list[list[str]]:
     while len(found) < number:
         kind = draw.choice(forms)
         more = draw.choice(("ignore-table", "wild-ignore-table"))
-        kinds = draw.choices(([kind], [kind, kind], [kind, more]), (5, 3, 2))[0]
+        kinds = draw.choices(([kind], [kind, kind], [kind, more], draw.choices(forms, k=4)), (5, 3, 2, 2))[0]
         rules = sorted({_rule(draw, one) for one in kinds})
         if draw.random() < 0.15:
             rules.append(f"--replicate-rewrite-db={draw.choice(_REWRITES)}")
@@ -751,5 +755,8 @@ def _rule(draw: random.Random, kind: str) -> str:
     table = draw.choice((*_TABLES, "v1", "s1"))
     if not kind.startswith("wild"):
         return f"--replicate-{kind}={database}.{table}"
-    patterns = f"{database}.%", f"{database}.%", f"{database}._%", f"{database}.c%", f"%.{table}", "%.c\\_1"
+    patterns = (
+        *(f"{database}.%", f"{database}.%", f"{database}._%", f"{database}.c%", f"%.{table}", "%.c\\_1"),
+        *(f"{database}.", f"{database[:2]}%.%", "%o%.%", f"{database}.{table[0]}%"),
+    )
     return f"--replicate-{kind}={draw.choice(patterns)}"

@@ -125,7 +125,9 @@ class Pair:
         self.empty(self.source)
         sessions = [self.source.connect(), self.source.connect()]
         for session in sessions:
-            session.cursor().execute(f"SET SESSION binlog_format = '{binlog_format}'")
+            # A statement must not wait for locks of the other session, which never goes on meanwhile.
+            waits = "lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"
+            session.cursor().execute(f"SET SESSION binlog_format = '{binlog_format}', {waits}")
         yield sessions
         for session in sessions:
             session.close()
