@@ -794,6 +794,11 @@ class World(Generic[C]):
             self._objects[old.replica] = Known(has=False, cause=cause if old.is_rewritten else None)
             self._objects[new.replica] = replace(known, source=new.source)
             self._made_elsewhere(new, cause)
+            if old.replica[0] is Thing.ACCOUNT:
+                before, after = (f"{name}@{host}" for _, host, name in (old.replica, new.replica))
+                for thing, on, account in list(self._objects):
+                    if thing is Thing.GRANT and account == before:
+                        self._objects[thing, on, after] = self._objects.pop((thing, on, account))
 
     def _follow_code(self, one: Resolved, cause: C, *, passes: bool) -> None:
         """Update the source's views, triggers, routines and foreign keys for the statement ``one``, which creates,

@@ -29,13 +29,13 @@ _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
 _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE, Thing.PACKAGE, Thing.PACKAGE_BODY, Thing.LIBRARY)
 _ERRORS: dict[Thing, tuple[int, ...]] = {
-    Thing.DATABASE: (1049, 1008, 1025, 1146, 1),
+    Thing.DATABASE: (1049, 1008, 1025, 1146, 1, 7),
     Thing.TABLE: (1146, 1049, 1051, 1356, 1932, 4091, 4092, 1347, 1168),
     Thing.TRIGGER: (1360,),
     **dict.fromkeys(_ROUTINES, (1305, 1049)),
     Thing.EVENT: (1539, 1049),
-    Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959),
-    Thing.GRANT: (1141, 1147, 1403, 1269),
+    Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959, 3162),
+    Thing.GRANT: (1141, 1147, 1403, 1269, 3530, 1959, 1962),
 }
 """The server errors on a replica that lacks an object, by the object's type. The most common error comes first."""
 

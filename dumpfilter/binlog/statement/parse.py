@@ -424,7 +424,11 @@ def _event(reader: StatementReader, what: str, verb: Verb, about: _About) -> Sta
 
 def _user(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     opened = () if verb is Verb.ALTER else ("*",)
-    return _account(reader, *opened, accounts=_read_accounts(reader), **about)
+    accounts = _read_accounts(reader)
+    roles = _read_accounts(reader) if reader.accept("DEFAULT") and reader.accept("ROLE") else ()
+    of_new = tuple((Thing.ACCOUNT, role) for role in roles)
+    needs = of_new if verb is Verb.CREATE else _rights(roles, accounts)
+    return _account(reader, *opened, accounts=accounts, needs=needs, **about)
 
 
 _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
@@ -621,7 +625,7 @@ def _truncate(reader: StatementReader, begin: Token) -> StatementFacts:
 
 # The statements about accounts.
 
-_NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT", "PUBLIC")
+_NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT")
 _MYSQL = (
     *("user", "db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "role_edges"),
     *("default_roles", "global_grants", "password_history"),
@@ -668,7 +672,9 @@ def _read_accounts(reader: TokenReader) -> Names:
         if account.table:
             found.append(account)
         # The next account stands behind a comma outside of parentheses and strings.
-        while not reader.at_end and not reader.sees(",", "FROM", "TO", "REQUIRE", "WITH", ";"):
+        while not reader.at_end and not reader.sees(
+            ",", "FOR", "FROM", "TO", "REQUIRE", "WITH", "DEFAULT", ";"
+        ):
             if reader.accept("IDENTIFIED"):
                 reader.accept("WITH")
             elif not reader.accept_parentheses():
@@ -676,6 +682,15 @@ def _read_accounts(reader: TokenReader) -> Names:
         if not reader.accept(","):
             break
     return tuple(dict.fromkeys(found))
+
+
+def _rights(roles: Names, accounts: Names) -> tuple[tuple[Thing, TableName], ...]:
+    """Return the rights on ``roles`` that ``accounts`` need before a role becomes their default."""
+    return tuple(
+        (Thing.GRANT, TableName(role.table.lower(), f"{account.table}@{account.database}"))
+        for role in roles
+        for account in accounts
+    )
 
 
 def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
@@ -699,13 +714,16 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
     is_known = True
     if is_proxy:
         opened = ["proxies_priv"]
-        on = f"proxy {_read_account(reader) if reader.accept('ON') else None}"
+        proxied = _read_account(reader) if reader.accept("ON") else None
+        on = f"proxy {proxied.table}@{proxied.database}" if proxied else "proxy"
     elif not reader.accept("ON"):
         no_role = ("admin", "option", "for")
         if "all" not in words:
             granted = tuple(
                 TableName("%", word) for word in words if word.isidentifier() and word not in no_role
             )
+        # MySQL revokes a role that is not granted, with a warning.
+        conditional |= reader.family == "mysql" and words[:1] != ["all"]
         opened = ["*" if words[:1] == ["all"] else "roles_mapping"]
         on = " ".join(words)
     else:
@@ -776,13 +794,20 @@ def _set(reader: StatementReader, begin: Token) -> StatementFacts:
     if is_password or reader.accept("DEFAULT"):
         if not is_password and not reader.accept("ROLE"):
             return UNKNOWN
-        found = _account(reader)
+        found, roles = _account(reader), () if is_password else _read_accounts(reader)
         if reader.family == "mariadb" and not is_password:
             # If a replica's rules pass roles_mapping, it looks for the user and the role before it checks the rules on
             # global_priv (acl_check_set_default_role). Without them it stops, so it must get the statement.
             found = replace(found, listed=grant_tables("mariadb", "roles_mapping"))
         if reader.accept("FOR") if is_password else reader.skip_to("FOR", "TO"):
-            found = replace(found, verb=Verb.ALTER, thing=Thing.ACCOUNT, accounts=_read_accounts(reader))
+            accounts = _read_accounts(reader)
+            found = replace(
+                found,
+                verb=Verb.ALTER,
+                thing=Thing.ACCOUNT,
+                accounts=accounts,
+                needs=_rights(roles, accounts),
+            )
         return found
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):

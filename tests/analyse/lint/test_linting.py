@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import closest, likeness_to, lint
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter import EffectiveFilter, Filter, Rule
 from dumpfilter.index.subjects import TableSubject
 from tests.analyse.lint.made import codes, knowledge
@@ -304,6 +304,14 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ["ignore-db=hr"],
         ),
         (
+            7,
+            (
+                *("shop: CREATE DATABASE shop", "hr: CREATE TABLE t (i INT) ENGINE=MyISAM"),
+                "hr: ALTER TABLE t RENAME TO shop.t",
+            ),
+            ["wild-ignore-table=shop.%", "do-db=hr"],
+        ),
+        (
             1146,
             (":CREATE SEQUENCE hr.s", "shop: ALTER TABLE t ADD COLUMN w INT DEFAULT NEXTVAL(hr.s)"),
             ["ignore-table=hr.s"],
@@ -413,6 +421,47 @@ def test_a_grant_is_revoked_by_another_spelling() -> None:
     known = knowledge("shop: CREATE USER u", "shop: CREATE TABLE t (i INT)", *grants)
     found = lint(Filter.from_options(["--replicate-ignore-db=hr"]), known)
     assert [one.code for one in found if one.errors] == [Code.MISSING_OBJECT]
+
+
+@pytest.mark.parametrize(
+    ("family", "error", "granted", "used"),
+    [
+        ("mysql", 1147, "SELECT ON shop.t TO u", ("RENAME USER u TO w", "REVOKE SELECT ON t FROM w")),
+        ("mariadb", 1147, "SELECT ON shop.t TO PUBLIC", ("REVOKE SELECT ON t FROM PUBLIC",)),
+        ("mariadb", 1959, "r TO u", ("SET DEFAULT ROLE 'r' FOR 'u'@'%'",)),
+        ("mysql", 3530, "r TO u", ("SET DEFAULT ROLE r TO u",)),
+        ("mysql", 3530, "r TO u", ("ALTER USER u DEFAULT ROLE r",)),
+        ("mariadb", 1962, "r TO u", ("REVOKE r FROM u",)),
+        ("mysql", 1141, "PROXY ON u TO w", ("REVOKE PROXY ON u FROM w",)),
+    ],
+)
+def test_a_statement_needs_a_right_that_a_replica_lacks(
+    family: Family, error: int, granted: str, used: tuple[str, ...]
+) -> None:
+    """A real replica stopped with each of these errors."""
+    made = "shop: CREATE USER u", "shop: CREATE ROLE r", "shop: CREATE TABLE t (i INT)"
+    passing = [f"shop: {statement}" for statement in used]
+    known = knowledge(*made, f"hr: GRANT {granted}", *passing, family=family)
+    found = lint(Filter.from_options(["--replicate-ignore-db=hr"], names=NameRules(family)), known)
+    (warning,) = (one for one in found if one.errors)
+    assert warning.code is Code.MISSING_OBJECT
+    assert error in warning.errors
+    assert "TableName" not in str(warning)
+
+
+def test_mysql_revokes_a_role_that_is_not_granted() -> None:
+    """A real replica ran the REVOKE."""
+    known = knowledge(
+        "shop: CREATE USER u", "shop: CREATE ROLE r", "hr: GRANT r TO u", "shop: REVOKE r FROM u"
+    )
+    assert not [one for one in lint(Filter.from_options(["--replicate-ignore-db=hr"]), known) if one.errors]
+
+
+def test_the_default_role_of_a_new_user_is_missing() -> None:
+    """A real replica stopped with error 3162."""
+    known = knowledge("hr: CREATE ROLE r", "shop: CREATE USER u DEFAULT ROLE r")
+    (warning,) = lint(Filter.from_options(["--replicate-ignore-db=hr"]), known)
+    assert 3162 in warning.errors
 
 
 def test_a_server_finds_a_table_twice_before_it_asks_table_rules() -> None:
