@@ -27,7 +27,7 @@ DEPENDENCIES = [
     "numpy",
     "prometheus-client",
     "protobuf",
-    "pydantic",
+    "pydantic>=2.11",
     "pymysql",
     "rich",
     "sqlglot",

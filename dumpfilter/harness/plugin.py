@@ -353,9 +353,9 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     from dumpfilter.testbed.directory import kept_directory
 
     settings = request.config.stash[_settings]
+    limit = settings.timeout if timeout is None else _seconds(timeout)
     directory = kept_directory() if settings.keeps else None
     try:
-        limit = settings.timeout if timeout is None else _seconds(timeout)
         testbed = up(topology, directory, timeout=limit, wait_timeout=limit, keep=settings.keeps)
     except ServerMissing as error:
         if directory is not None:

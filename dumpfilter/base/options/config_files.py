@@ -243,7 +243,8 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
     OptionError that names the file and the bad key, and never shows a value.
     """
     try:
-        return model.model_validate(read_toml(path), context=context)
+        # A model that Python fills by the fields' names takes their keys alone from a file.
+        return model.model_validate(read_toml(path), context=context, by_name=False)
     except ValidationError as error:
         key, reason = reason_of(error, model)
         raise OptionError(f"{path}: {key}: {reason}") from None
@@ -291,7 +292,7 @@ def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -
             return f"is a list of tables: write [[{location[0]}]] above each of them"
         case "tuple_type" | "frozen_set_type":
             return "must be a list, as in ['one', 'two']"
-        case "model_type":
+        case "model_type" | "dict_type":
             return 'must be a table, as in { key = "value" }'
         case "path_type":
             return "must be the path of a file or directory, as a text"

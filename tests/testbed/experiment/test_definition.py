@@ -82,9 +82,27 @@ def test_the_topology_may_be_a_file_beside_the_experiment_or_a_short_string(tmp_
         ('[load.web]\nsql = "SELECT 1"\nevery = "1s"', "load.web: web is no server"),
         ('[load.db]\nsql = "SELECT 1"\nevery = "1s"', "load.db: there is no node 'db'"),
         ('limits = "1s"', "limits: there is no such key. did you mean limit"),
+        ('phases = "1s"', "phases: there is no such key. did you mean phase"),
+        ('[[phase]]\nseconds = "1s"', r"phase\[1\].seconds: there is no such key"),
+        ('[loads.m]\nsql = "SELECT 1"\nevery = "1s"', "loads: there is no such key. did you mean load"),
+        ("load = 5", "load: must be a table"),
         ('[phase]\nfor = "1s"', r"phase: is a list of tables: write \[\[phase\]\]"),
     ],
-    ids=["link", "node", "time", "unit", "missing", "sql", "load", "key", "phase"],
+    ids=[
+        "link",
+        "node",
+        "time",
+        "unit",
+        "missing",
+        "sql",
+        "load",
+        "key",
+        "field",
+        "field of a phase",
+        "field of loads",
+        "no table",
+        "phase",
+    ],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, told: str) -> None:
     path = written(tmp_path, f"topology = '''{TOPOLOGY}'''\n{text}")
