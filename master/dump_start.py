@@ -311,6 +311,10 @@ def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
     for segment in itertools.chain.from_iterable(map(store.segments, files)):
         if not inside:
             return
+        for _, source, first, last, *_ in segment.dropped.tolist():
+            # A transaction that the master of the slave with the relay log dropped is not missing.
+            if source in inside and first <= inside[source].seq_no <= last:
+                del inside[source]
         for source in inside.keys() & set(segment.txn_source.tolist()):
             numbers = segment.txn_number[segment.txn_source == source]
             later = numbers[numbers >= inside[source].seq_no]

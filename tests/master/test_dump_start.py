@@ -23,10 +23,12 @@ from dumpfilter.master.dump_start import (
     Wanted,
     _file_for,
     ahead_of,
+    check_no_hole,
     check_place,
     find_position,
     is_later,
     logged_for,
+    start_after,
 )
 from dumpfilter.master.replicas.answers import gtid_position
 from dumpfilter.master.server import MasterServer
@@ -217,3 +219,13 @@ def test_slaves_that_wait_for_the_source_share_a_question(
     assert len(refusals) == 50
     assert all(isinstance(refusal, BinlogUnreadable) and refusal.momentary for refusal in refusals)
     assert len(asked) == 2
+
+
+def test_a_dropped_transaction_is_no_hole_of_a_relay_log(tmp_path: Path) -> None:
+    """The slave that serves the relay log has Gap events in place of the transactions that its filter drops."""
+    receive("mariadb-row", tmp_path, ["--replicate-do-db=shop"])
+    store = BinlogStore(tmp_path / "relay-bin.index")
+    for number in range(1, 75):
+        have = parse_gtid_set(f"0-11-{number}", "mariadb")
+        check_no_hole(have, start_after(have, store).file, store)
+    store.close()
