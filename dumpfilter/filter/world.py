@@ -138,6 +138,8 @@ class Body:
     changed: tuple[tuple[Ref, Change], ...] = ()
     calls: tuple[tuple[Ref, ...], ...] = ()
     """For each name before an opening parenthesis, the stored function and the stored procedure that it may mean."""
+    definer: tuple[Ref, ...] = ()
+    """The account with whose rights a view, trigger or routine runs."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class Code(Generic[C]):
 
 @dataclass(frozen=True)
 class Use(Generic[C]):
-    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and routines.
+    """One use of an object (table, view, routine or definer) by a statement, directly or through views, triggers and
+    routines.
 
     ``change`` is the change of the table's rows; None if the use only reads or calls the object.
     """
@@ -170,7 +173,8 @@ class Use(Generic[C]):
     direct use.
     """
     is_code: bool = False
-    """Whether the object is a view or a routine. The objects that the view or routine uses are separate uses."""
+    """Whether the object is a view, a routine or a definer. The objects that a view or routine uses are separate uses.
+    """
 
 
 class FaultKind(enum.Enum):
@@ -403,6 +407,8 @@ class World(Generic[C]):
 
         while waiting:
             body, chain = waiting.popleft()
+            for account in body.definer:
+                yield Use(account, None, chain, is_code=True)
             for table in body.tables:
                 view = None if self.is_temporary(table.replica, session) else self._code.get(table.source)
                 yield Use(table, None, chain, view is not None)
@@ -829,6 +835,7 @@ class World(Generic[C]):
                 tables = self._refs(Thing.TABLE, facts.merged, default)
                 body = Body(tables, tuple((table, Change.UPDATE) for table in tables))
             if body is not None:
+                body = replace(body, definer=self._refs(Thing.ACCOUNT, facts.definer, default))
                 on = self.ref(*facts.needs[0], default) if facts.thing is Thing.TRIGGER else None
                 self._code[ref.source] = Code(ref, cause, body, on, facts.fired_by)
 

@@ -34,7 +34,7 @@ _ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.TRIGGER: (1360,),
     **dict.fromkeys(_ROUTINES, (1305, 1049)),
     Thing.EVENT: (1539, 1049),
-    Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959, 3162),
+    Thing.ACCOUNT: (1396, 1133, 1410, 1141, 1269, 3523, 1959, 3162, 1449),
     Thing.GRANT: (1141, 1147, 1403, 1269, 3530, 1959, 1962),
 }
 """The server errors on a replica that lacks an object, by the object's type. The most common error comes first."""
@@ -334,6 +334,7 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
     The text still has the placeholder ``{names}``, which is replaced when faults with equal texts are joined.
     """
     thing = fault.ref.replica[0]
+    is_definer = thing is Thing.ACCOUNT and event.facts.thing not in (Thing.ACCOUNT, Thing.GRANT)
     dropped = "{verb} of {names} is dropped, and "
     if fault.is_temporary and fault.kind is F.LEFT:
         text = (
@@ -377,7 +378,7 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
         made="drops" if fault.kind is F.LEFT else "makes",
         thing=thing.value,
         through=".".join(filter(None, fault.through[1:])) if fault.through else "",
-        error=_errors(fault)[0],
+        error=1449 if is_definer else _errors(fault)[0],
     )
 
 

@@ -343,6 +343,8 @@ _CHANGES = CHANGING_ROWS - {K.LOAD_DATA}
 _QUERYING = _CHANGES | {K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 
+_INVOKER = re.compile(r"SQL\s+SECURITY\s+INVOKER", re.IGNORECASE)
+
 MODE_ANSI_QUOTES = 1 << 2
 MODE_MSSQL = 1 << 10
 MODE_NO_BACKSLASH_ESCAPES = 1 << 20
@@ -481,6 +483,8 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
     """
     reader = BodyReader(text, family)
     head = read_head(reader)
+    if _INVOKER.search(text):
+        head = replace(head, definer=())
     if head.verb in (None, Verb.DROP, Verb.RENAME) or head.thing in _WITHOUT_BODY:
         return head
     found = reader.mentions()

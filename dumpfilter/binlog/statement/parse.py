@@ -332,7 +332,7 @@ def _load(reader: StatementReader, begin: Token) -> StatementFacts:
 
 
 def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
-    replaces, temporary = _skip_modifiers(reader)
+    replaces, temporary, definer = _skip_modifiers(reader)
     token = reader.advance()
     what, verb = token.word, Verb[begin.word]
     read, thing = _DEFINITIONS.get(what, (None, Thing.OTHER))
@@ -348,6 +348,7 @@ def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
             "is_plain_table": what in ("TABLE", "TABLES"),
             "conditional": conditional,
             "replaces": replaces,
+            "definer": definer,
             "after_verb": begin.end,
             "after_thing": token.end,
         }
@@ -360,11 +361,12 @@ _MODIFIERS = (
 )
 
 
-def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
+def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool, Names]:
     """Consume the words between CREATE, ALTER or DROP and the word for the type of object. Return whether OR REPLACE
-    was among them, and whether TEMPORARY was.
+    was among them, whether TEMPORARY was, and the account after DEFINER.
     """
     replaces = temporary = False
+    definer: Names = ()
     while word := reader.accept(*_MODIFIERS):
         temporary |= word == "TEMPORARY"
         if word == "OR":
@@ -374,12 +376,14 @@ def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
             reader.advance()
         elif word in ("DEFINER", "ALGORITHM"):
             reader.accept("=")
-            reader.advance()
+            name, host = reader.advance().value, "%"
             if reader.accept("@"):
-                reader.advance()
+                host = reader.advance().value
             elif reader.accept("("):
                 reader.accept(")")
-    return replaces, temporary
+            if word == "DEFINER":
+                definer = (TableName(host.lower(), name),)
+    return replaces, temporary, definer
 
 
 def _table(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:

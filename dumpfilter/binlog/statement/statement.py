@@ -300,6 +300,8 @@ class StatementFacts:
     """The trigger of a DROP TRIGGER, as in :attr:`Statement.dropped_trigger`."""
     fired_by: tuple[Change, ...] = ()
     """For CREATE TRIGGER, the row changes that fire the trigger."""
+    definer: Names = ()
+    """The account after DEFINER, with whose rights a view, trigger or routine runs. Empty for SQL SECURITY INVOKER."""
     accounts: Names = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""

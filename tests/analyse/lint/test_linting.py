@@ -457,6 +457,30 @@ def test_mysql_revokes_a_role_that_is_not_granted() -> None:
     assert not [one for one in lint(Filter.from_options(["--replicate-ignore-db=hr"]), known) if one.errors]
 
 
+@pytest.mark.parametrize(
+    ("code", "used"),
+    [
+        ("VIEW v AS SELECT i FROM t", "INSERT INTO v VALUES (1)"),
+        ("VIEW v AS SELECT i FROM t", "CREATE TABLE n SELECT * FROM v"),
+        ("TRIGGER tr AFTER INSERT ON t FOR EACH ROW SET @x = 1", "INSERT INTO t VALUES (1)"),
+        ("FUNCTION f() RETURNS INT RETURN 1", "INSERT INTO t VALUES (f())"),
+        ("SQL SECURITY INVOKER VIEW v AS SELECT i FROM t", "INSERT INTO v VALUES (1)"),
+        ("FUNCTION f() RETURNS INT SQL SECURITY INVOKER RETURN 1", "INSERT INTO t VALUES (f())"),
+    ],
+)
+@pytest.mark.parametrize("definer", ["u", "`u`@`%`", "'u'@'%'"])
+def test_code_runs_with_the_rights_of_a_user_that_a_replica_lacks(code: str, used: str, definer: str) -> None:
+    """Real replicas of both families stopped with error 1449, unless the code is SQL SECURITY INVOKER."""
+    made = f"shop: CREATE DEFINER={definer} {code}"
+    known = knowledge("shop: CREATE TABLE t (i INT)", "hr: CREATE USER u", made, f"shop: {used}")
+    found = lint(Filter.from_options(["--replicate-ignore-db=hr"]), known)
+    found = [one for one in found if "u@%" in one.names]
+    assert [one.code for one in found] == [Code.MISSING_OBJECT] * ("INVOKER" not in code)
+    assert all("1449" in one.what for one in found)
+    # Only data decide whether a trigger or a function runs.
+    assert all((1449 in one.errors) == code.startswith("VIEW") for one in found)
+
+
 def test_the_default_role_of_a_new_user_is_missing() -> None:
     """A real replica stopped with error 3162."""
     known = knowledge("hr: CREATE ROLE r", "shop: CREATE USER u DEFAULT ROLE r")
