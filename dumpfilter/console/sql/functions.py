@@ -101,6 +101,12 @@ def _round(value: Value, digits: Value = 0) -> int | float:
     return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
 
 
+def _mod(value: Value, divisor: Value) -> int | float:
+    numbers = number_of(value), number_of(divisor)
+    number, other = (Decimal(repr(one)) for one in numbers)
+    return int(number % other) if all(isinstance(one, int) for one in numbers) else float(number % other)
+
+
 def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
     """Return the value of GROUP_CONCAT for one group of rows.
 
@@ -146,6 +152,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "locate": _locate,
     **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
     "ltrim": lambda text: text_of(text).lstrip(" "),
+    "mod": _mod,
     "nullif": lambda value, other: None if _folded(value) == _folded(other) else value,
     "repeat": _repeat,
     "right": _right,

@@ -270,7 +270,14 @@ class _Rewriting:
                 return exp.Escape(this=exp.Like(**node.args), expression=exp.Literal.string("\\"))
             case exp.Cast():
                 return self._cast(node)
-            case exp.Group():
+            case exp.Mod():
+                # SQLite cuts the fractions of both numbers off.
+                return _call("mod", node.this, node.expression)
+            case exp.Group() | exp.Distinct():
+                node.set("expressions", [_collated(one) for one in node.expressions])
+            case exp.Window():
+                node.set("partition_by", [_collated(one) for one in node.args.get("partition_by") or ()])
+            case exp.Anonymous() if node.name.upper() in ("MAX", "MIN"):
                 node.set("expressions", [_collated(one) for one in node.expressions])
             case exp.GroupConcat():
                 return _group_concat(node)
@@ -286,7 +293,9 @@ class _Rewriting:
                 node.set("expressions", [exp.Tuple(expressions=row) for row in rows])
             case exp.Anonymous() if node.name.upper() not in _NATIVE:
                 return self._function(node.name, *node.expressions)
-            case exp.Predicate() | exp.Ordered() if not isinstance(node, exp.SubqueryPredicate):
+            case exp.Predicate() | exp.Ordered() | exp.Alias() | exp.Case(this=exp.Expr()) if not isinstance(
+                node, exp.SubqueryPredicate
+            ):
                 node.set("this", _collated(node.this))
             case exp.Func() if isinstance(node, _CLOCK_WORDS):
                 return self._function(node.sql_name(), *[node.this] if node.this else [])

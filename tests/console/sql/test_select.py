@@ -142,6 +142,20 @@ def failure(text: str, **options: Any) -> SqlError:
             "GROUP BY filter_name",
             [("REPLICATE_DO_DB", "DB1,DB2,SHOP"), ("REPLICATE_WILD_DO_TABLE", "A\\_%.É")],
         ),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT LEFT(channel_name, 1) FROM filters) d", [2]),
+        ("SELECT COUNT(*) FROM (SELECT CONCAT('a') UNION SELECT CONCAT('A')) d", [1]),
+        ("SELECT COUNT(DISTINCT LEFT(channel_name, 1)), COUNT(DISTINCT counter > 5) FROM filters", [(2, 2)]),
+        ("SELECT COUNT(DISTINCT x) FROM (SELECT LEFT(channel_name, 1) x FROM filters) d", [2]),
+        (
+            "SELECT MAX(LEFT(channel_name, 1)) > 'C', MIN(x) FROM filters, (SELECT 'a' x UNION SELECT 'B') d",
+            [(0, "a")],
+        ),
+        ("SELECT MIN(CONCAT(x)) FROM (SELECT 'b' x UNION SELECT 'C') d", ["b"]),
+        (
+            "SELECT counter, COUNT(*) OVER (PARTITION BY LEFT(channel_name, 1)) FROM filters ORDER BY counter",
+            [(0, 2), (5, 1), (7, 2)],
+        ),
+        ("SELECT CASE CONCAT('A') WHEN 'a' THEN 1 ELSE 2 END, CASE WHEN 'A' = 'a' THEN 1 END", [(1, 1)]),
         ("SELECT GROUP_CONCAT(counter) FROM filters WHERE 0", [None]),
         (
             "SELECT x FROM (SELECT 'b' x UNION SELECT '_' UNION SELECT '-' UNION SELECT '1' UNION SELECT 'A') d "
@@ -159,6 +173,7 @@ def failure(text: str, **options: Any) -> SqlError:
             "SELECT 7 DIV 2, 7 % 3, 5 / 0, -3 DIV 2, TRUE, NOT 2, !0, 5 & 4 | 1, 1 << 2",
             [(3, 1, None, -1, 1, 0, 1, 5, 4)],
         ),
+        ("SELECT 7 % 2.5, -7.5 % 2, '7.5' % 2, 0 % 0.5, 1 % 0.0, NULL % 2", [(2, -1.5, 1.5, 0, None, None)]),
         (
             "SELECT @a, @A, @nope, @@server_id, @@global.server_id, VERSION(), DATABASE()",
             [("x", "x", None, 7, 7, "8.0.0", SCHEMA)],
