@@ -122,7 +122,14 @@ def parse_source_url(text: str) -> SourceUrl:
     """
     if not is_source_url(text):
         raise OptionError("the address of a server begins with mysql://, as in mysql://repl@db1:3306/")
-    parts = urlsplit(f"mysql://{text.partition('://')[2]}")
+    try:
+        parts = urlsplit(f"mysql://{text.partition('://')[2]}")
+    except ValueError:
+        # The text, which may have a password, is not shown.
+        raise OptionError(
+            "this is no address of a server, such as mysql://repl@[::1]:3306/ or mysql://repl@db1:3306/"
+            "?password-file=FILE"
+        ) from None
     if parts.password is not None or "@" in parts.netloc.rpartition("@")[0]:
         raise OptionError(
             "the address has a password, which other users of this machine can see: leave it out, and put it into a "

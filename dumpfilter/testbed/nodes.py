@@ -22,7 +22,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints
-from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.files import writing
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.gtid import parse_gtid_set
@@ -61,7 +61,7 @@ from dumpfilter.testbed.servers.sql import (
     wait_for_gtids,
 )
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
-from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, Workload, semantics_of
+from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
 from dumpfilter.topology.notations import toml_value
 
 # -- masters and slaves
@@ -620,9 +620,12 @@ class RunningServerNode(SqlNode):
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         url = node.connect or ""
-        self._address = parse_source_url(url)
+        try:
+            self._address = parse_source_url(url)
+            found = find_credentials(self._address)
+        except OptionError as error:
+            raise NodeError(self.name, "connect", str(error)) from None
         self._query = "".join(url.partition("?")[1:])
-        found = find_credentials(self._address)
         self.account = Account(found.user, found.password)
         for reader in ground.topology.readers[self.name]:
             if self._watched is None and reader.kind != "server":

@@ -42,6 +42,9 @@ def test_hosts_and_ports(text: str, host: str, port: int, local: bool) -> None:
         ("mysql://u@h:0/", "port"),
         ("mysql://u@h:99999/", "port"),
         ("mysql://u@h:x/", "port"),
+        ("mysql://u@[::1/", r"no address of a server, such as mysql://repl@\[::1\]:3306/"),
+        ("mysql://u@[h]/", "no address of a server"),
+        ("mysql://u@h℀/", "no address of a server"),
         ("mysql://u@h/bin.000001", "from=bin.000001"),
         ("mysql://u@h/?tsl=required", "unknown option 'tsl'"),
         ("mysql://u@h/?tls=yes", "disabled, preferred, required, verify-ca, verify-identity"),
@@ -65,7 +68,7 @@ def test_a_wrong_address_is_an_error_with_its_cure(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["mysql://u:Xq7secret@h/", "mysql://u@h/?password=Xq7secret", "mysql://u:Xq7secret@h:x/", "mysql://:Xq7secret@h",
-     "mysql://u:Xq7@secret@h/?tls=yes"],
+     "mysql://u:Xq7@secret@h/?tls=yes", "mysql://u:Xq7[secret@h/"],
 )  # fmt: skip
 def test_a_password_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(OptionError) as caught:

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.errors import NodeIsDown
 from dumpfilter.testbed.node import Feed, Ground
@@ -32,6 +33,14 @@ def test_any_users_name_is_in_the_address_for_a_master(tmp_path: Path, user: str
     feed = cast("Feed", SimpleNamespace(address=("127.0.0.1", 4711)))
     found = parse_source_url(node.arguments_for_master(feed, tmp_path)[0])
     assert (found.user, found.host, found.port) == (user, "127.0.0.1", 4711)
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://db1:x/", "mysql://[::1/", "mysql://repl@db1/?password-file=nowhere"]
+)
+def test_a_wrong_address_names_the_node_and_the_key(tmp_path: Path, url: str) -> None:
+    with pytest.raises(OptionError, match=r"^node db: connect: "):
+        node_of(tmp_path, make_topology(running("db", url)))
 
 
 def test_the_binlog_files_of_a_running_server_are_those_of_its_first_master(tmp_path: Path) -> None:
