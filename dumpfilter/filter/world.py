@@ -583,7 +583,8 @@ class World(Generic[C]):
             self._is_idempotent
             and (facts.is_plain_table or facts.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
         )
-        drops = facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces)
+        replaces = facts.replaces or (self._is_idempotent and facts.is_plain_table and not facts.conditional)
+        drops = facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and replaces)
         for ref in refs if drops and facts.checks_foreign_keys else ():
             if self.has(ref.replica) is not False:
                 yield from self._need_no_child(ref)
@@ -625,8 +626,8 @@ class World(Generic[C]):
         """
         facts, default, session = one.facts, one.default, one.session
         # The tables behind a MERGE table are looked for when a statement opens the table.
-        merged = facts.merged if facts.verb is Verb.ALTER else ()
-        for ref in self._refs(Thing.TABLE, merged, default):
+        merged = self._merged(one) if facts.verb is Verb.ALTER else ()
+        for ref in merged:
             yield from self._need(ref, session)
         for thing, name in facts.needs:
             yield from self._need(self.ref(thing, name, default), session)
@@ -639,6 +640,13 @@ class World(Generic[C]):
             for ref in one.parents if facts.checks_foreign_keys else ():
                 if ref not in one.refs:
                     yield from self._need(ref, kind=FaultKind.PARENT)
+
+    def _merged(self, one: Resolved) -> tuple[Ref, ...]:
+        """Return the tables of which a statement makes a MERGE table. An ALTER TABLE of another table ignores UNION."""
+        is_other = one.facts.verb is Verb.ALTER and any(
+            ref.replica in self._objects and not self.is_view(ref.source) for ref in one.refs
+        )
+        return () if is_other else self._refs(Thing.TABLE, one.facts.merged, one.default)
 
     def _needs_of_renames(self, one: Resolved) -> Iterator[Fault[C]]:
         facts, session = one.facts, one.session
@@ -831,8 +839,7 @@ class World(Generic[C]):
                 body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
                 body = self.body(facts.body, default)
-            elif facts.merged:
-                tables = self._refs(Thing.TABLE, facts.merged, default)
+            elif tables := self._merged(one):
                 body = Body(tables, tuple((table, Change.UPDATE) for table in tables))
             if body is not None:
                 body = replace(body, definer=self._refs(Thing.ACCOUNT, facts.definer, default))

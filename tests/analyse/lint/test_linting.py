@@ -382,6 +382,16 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ["rewrite-db=hr->shop"],
         ),
         (
+            1451,
+            (
+                "shop: CREATE TABLE t (i INT PRIMARY KEY)",
+                "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES t (i))",
+                *("hr: DROP TABLE shop.c", "hr: DROP TABLE shop.t"),
+                "shop: CREATE TABLE t (i INT PRIMARY KEY)",
+            ),
+            ["ignore-db=hr"],
+        ),
+        (
             1066,
             ("shop: CREATE TABLE a (i INT)", "shop: DROP TABLE IF EXISTS hr.a, a"),
             ["rewrite-db=shop->hr"],
@@ -447,6 +457,14 @@ def test_a_statement_needs_a_right_that_a_replica_lacks(
     assert warning.code is Code.MISSING_OBJECT
     assert error in warning.errors
     assert "TableName" not in str(warning)
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE t UNION=(hr.a)", "INSERT INTO t VALUES (1)"])
+def test_only_a_merge_table_has_tables_behind_it(change: str) -> None:
+    """A real replica ran the statements."""
+    made = "hr: CREATE TABLE a (i INT)", "shop: CREATE TABLE t (i INT)", "shop: ALTER TABLE t UNION=(hr.a)"
+    known = knowledge(*made, f"shop: {change}")
+    assert not [one for one in lint(Filter.from_options(["--replicate-ignore-db=hr"]), known) if one.errors]
 
 
 def test_mysql_revokes_a_role_that_is_not_granted() -> None:
