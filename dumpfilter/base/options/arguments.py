@@ -188,9 +188,9 @@ def _own_option(option: FileOption, command: str, names: Callable[[str], OptionN
     missing value, and an option that only the command line may have.
     """
     ours, _, of = option.section.lower().partition("-")
-    if ours != "dumpfilter":
+    if not ours.startswith("dumpfilter"):
         return None
-    if of not in _SECTIONS:
+    if ours != "dumpfilter" or of not in _SECTIONS:
         sections = ", ".join(f"[dumpfilter-{name}]" for name in WITH_OPTION_FILES)
         raise option.error(f"unknown section [{option.section}]: there are [dumpfilter], {sections}")
     if of not in ("", command):

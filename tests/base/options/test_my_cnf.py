@@ -407,6 +407,7 @@ def test_the_extra_file_comes_after_the_file(tmp_path: Path) -> None:
         ),
         ("[dumpfilter-slave]\nport=1", "2: unknown option 'port'"),
         ("[dumpfilter-slvae]\nport=1", "2: unknown section [dumpfilter-slvae]: there are [dumpfilter], "),
+        ("[dumpfilter_slave]\nport=1", "2: unknown section [dumpfilter_slave]: there are [dumpfilter], "),
         ("[mysqld]\nserver_id", "2: option 'server_id' requires an argument"),
         ("[mysqld]\nserver_id=many", "2: server_id: "),
         ("[dumpfilter]\nonce=maybe", "2: once=maybe: it is on or off"),
