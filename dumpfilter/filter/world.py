@@ -803,7 +803,8 @@ class World(Generic[C]):
         else:
             known = self._objects.get(old.replica) or Known(has=True)
             is_table = old.source[0] is Thing.TABLE
-            if is_table and not self._rules.rows_ok(*old.source[1:]) and self._rules.rows_ok(*new.source[1:]):
+            is_lost = is_table and not self._rules.rows_ok(*old.source[1:])
+            if known.has and is_lost and self._rules.rows_ok(*new.source[1:]):
                 known = Known(has=True, cause=cause, is_stale=True)
             self._objects[old.replica] = Known(has=False, cause=cause if old.is_rewritten else None)
             self._objects[new.replica] = replace(known, source=new.source)

@@ -467,6 +467,14 @@ def test_only_a_merge_table_has_tables_behind_it(change: str) -> None:
     assert not [one for one in lint(Filter.from_options(["--replicate-ignore-db=hr"]), known) if one.errors]
 
 
+def test_a_missing_table_is_renamed_if_it_exists() -> None:
+    """A real replica stopped with error 1146."""
+    made = "shop: CREATE TABLE t (i INT)", "shop: RENAME TABLE IF EXISTS t TO u", "rows of shop.u"
+    known = knowledge(*made, family="mariadb")
+    found = lint(Filter.from_options(["--replicate-do-table=shop.u"], names=NameRules("mariadb")), known)
+    assert [one.code for one in found if 1146 in one.errors] == [Code.MISSING_TABLE]
+
+
 def test_mysql_revokes_a_role_that_is_not_granted() -> None:
     """A real replica ran the REVOKE."""
     known = knowledge(
