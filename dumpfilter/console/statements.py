@@ -23,7 +23,7 @@ from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import MAX_STATEMENT, Command, parse_statement
-from dumpfilter.console.sql.grammar import NEEDS, READERS, Cursor, Need, Role, form
+from dumpfilter.console.sql.grammar import FORMS, NEEDS, READERS, Cursor, Need, Role, form
 from dumpfilter.console.sql.interruption import running_interrupt
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.select import mysql_text, parse
@@ -335,6 +335,8 @@ _answer("SET assignments:assignments", _set)
 _answer("BEGIN|COMMIT|ROLLBACK :rest", _accept)
 _answer("START TRANSACTION :rest", _accept)
 _answer("UNLOCK TABLES", _accept)
+# A text of comments alone has no word. Scripts have such statements.
+FORMS[""] = [((), lambda: Command(_READS, _accept, {}))]
 _answer("SELECT|WITH|VALUES|TABLE|( text:whole", Session.select)
 for _beginning in _REFUSED.split(","):
     _answer(f"{_beginning} :rest", _refuse, statement=" ".join(_beginning.split()))

@@ -1,4 +1,4 @@
-"""Passwords do not leave the console in statements."""
+"""Passwords do not leave the console in statements, and comments alone are a statement."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.console.prepared import literal
+from dumpfilter.console.sql.commands import parse_statement
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import SECRET, without_passwords
 
 
@@ -61,3 +63,13 @@ def test_any_password(password: str, quote: str) -> None:
     masked = without_passwords(f"CHANGE MASTER TO MASTER_PASSWORD = {written}, MASTER_HOST = 'h'", 10_000)
     assert "hush" not in masked
     assert "'h'" in masked
+
+
+@pytest.mark.parametrize("text", ["/* c */", "-- c", "# c\n/* d */;", "/*!99999 c */"])
+def test_comments_alone_are_accepted_as_on_a_server(text: str) -> None:
+    assert parse_statement(text).values == {}
+
+
+def test_a_comment_without_end_is_a_syntax_error() -> None:
+    with pytest.raises(SqlError, match=r"near '/\* c'"):
+        parse_statement("/* c")
