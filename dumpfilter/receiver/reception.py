@@ -608,7 +608,12 @@ class Reception:
         said = printable(text, 500)
         file = self._store.file
         if "could not find" in text.lower() and file is not None:
-            return _purged(name, f", and says: {said}")
+            if self._file is not None and self._resumed != (file.name, file.end):
+                # Only the source's files tell whether it purged them, or began its binlogs anew during this dump.
+                return ConnectionLost(
+                    f"{self._connection.url}: {said}; the source is asked whether it still has {file.name}"
+                )
+            return _purged(file.name, f", and says: {said}")
         if file is not None and (self._file is None or self._file.is_ahead):
             return file.replaced(f"has no event here, and the source says: {said}")
         return SourceRefused(

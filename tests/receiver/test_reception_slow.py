@@ -131,6 +131,21 @@ def test_binlogs_that_begin_anew_during_a_dump_are_noticed_at_the_next_file(
     assert stored(tmp_path) == {"bin.000001": first}
 
 
+def test_binlogs_that_begin_anew_during_a_dump_are_no_purged_file(source: FakeSource, tmp_path: Path) -> None:
+    """MySQL 9.7 and MariaDB 10.11 end a running dump with this error after RESET MASTER."""
+    files = source.files
+
+    def begin_anew(payloads: list[bytes]) -> Payloads:
+        source.files = {"bin.000001": files["bin.000001"]}
+        return [*payloads[:-1], error_packet(1236, "could not find next log; the first event '' at 4")]
+
+    source.change = begin_anew
+    with pytest.raises(
+        SourceReplaced, match=r"bin\.000002: .*is not there; it has bin\.000001 to bin\.000001"
+    ):
+        receive(source, tmp_path, attempts=2)
+
+
 def test_a_store_goes_on_at_its_last_event(source: FakeSource, tmp_path: Path) -> None:
     whole = source.files["bin.000002"]
     source.files["bin.000002"] = whole[:-31]
