@@ -579,6 +579,22 @@ class Register:
             for slave in self._slaves.values():
                 self._change(slave, self._flags(slave.filter, slave.imposed))
 
+    def change_imposed(self, imposed: tuple[ImposedFilter, ...]) -> None:
+        """Impose the filters ``imposed`` on slaves that register from now on, and on registered real replicas. Running
+        dumps of real replicas use them from their next transaction on.
+
+        Registered slaves of dumpfilter have the filters that were imposed before, since only a registration tells them.
+        """
+        with self._lock:
+            self.imposed = imposed
+            for slave in self._slaves.values():
+                if slave.peer.is_real_replica:
+                    now = imposed_on(imposed, slave.peer)
+                    flags = self._flags(slave.filter, now)
+                    if flags is not slave.flags:
+                        slave.imposed = now
+                        self._change(slave, flags)
+
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
         """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on
         it, and the master's write rules together.

@@ -590,11 +590,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
-        at their last complete transaction.
+        at their last complete transaction. Dumps of real replicas go on with the filters.
         """
         self.access.change(config.users)
         self.config = config
-        self.register.imposed = config.imposed
+        self.register.change_imposed(config.imposed)
         ended = self.register.remove_all(self._no_longer_valid)
         for slave in ended:
             known = slave.peer

@@ -12,12 +12,14 @@ from structlog.testing import capture_logs
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.master.config import OnDrift
+from dumpfilter.filter import Filter
+from dumpfilter.master.config import MasterConfig, OnDrift, OnUndecided
 from dumpfilter.master.replicas.filters import FilterUnreadable, ReplicaFilters, ReplicaRefused
 from dumpfilter.master.who import Peer
 from tests.dump.test_xa import Made
 from tests.master.replicas.entries import PEER, Own, adopting, checked, filters_of
-from tests.master.replicas.serving import UUID, entry, header, serving
+from tests.master.replicas.serving import UUID, Serving, entry, header, serving
+from tests.master.tables import imposed_table
 
 
 def rules(filters: ReplicaFilters, peer: Peer = PEER) -> list[str]:
@@ -152,6 +154,23 @@ def test_a_program_without_a_port_has_no_filter_of_its_own() -> None:
     assert not own.reads
 
 
+def received(served: Serving, last: int) -> list[int]:
+    """Return the numbers of the transactions of which a dump for a replica with GTIDs to ``last`` has rows or
+    an XA end, and not only a stand-in.
+    """
+    have = MysqlGtidSet()
+    if last:
+        have.add_range((bytes(16), ""), 1, last)
+    with served.connect("r").greet(uuid=UUID) as replica:
+        replica.dump_gtid(encode_previous_gtids(have))
+        events = list(replica.events())
+    numbers: list[int] = []
+    for event, following in pairwise(events):
+        if header(event).type == EventType.GTID and b"BEGIN" not in following:
+            numbers.append(int.from_bytes(event[19 + 17 : 19 + 25], "little"))
+    return numbers
+
+
 def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path) -> None:
     """The filter changes between two dumps. "c" and "d" are prepared after the change, and end after a third dump."""
     made = Made()
@@ -159,33 +178,35 @@ def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path
     made.prepare("b", "logs")
     index = made.write(tmp_path)
     with serving(index, [entry("r", ["--replicate-do-db=shop"])]) as served:
-
-        def received(last: int) -> list[int]:
-            """Return the numbers of the transactions of which a dump for a replica with GTIDs to ``last`` has rows or
-            an XA end, and not only a stand-in.
-            """
-            have = MysqlGtidSet()
-            if last:
-                have.add_range((bytes(16), ""), 1, last)
-            with served.connect("r").greet(uuid=UUID) as replica:
-                replica.dump_gtid(encode_previous_gtids(have))
-                events = list(replica.events())
-            numbers: list[int] = []
-            for event, following in pairwise(events):
-                if header(event).type == EventType.GTID and b"BEGIN" not in following:
-                    numbers.append(int.from_bytes(event[19 + 17 : 19 + 25], "little"))
-            return numbers
-
-        assert received(0) == [1]
+        assert received(served, 0) == [1]
         served.filters.take_over([entry("r", ["--replicate-do-db=logs"])])
         made.finish("a")
         made.finish("b")
         made.prepare("c", "shop")
         made.prepare("d", "logs")
         made.write(tmp_path)
-        assert received(2) == [3, 6]
+        assert received(served, 2) == [3, 6]
         made.finish("c")
         made.finish("d")
         made.write(tmp_path)
-        assert received(4) == [6, 8]
-        assert received(6) == [8]
+        assert received(served, 4) == [6, 8]
+        assert received(served, 6) == [8]
+
+
+def test_xa_commit_follows_the_filter_that_sent_the_prepared_part_if_the_imposed_filters_change(
+    tmp_path: Path,
+) -> None:
+    made = Made()
+    made.prepare("a", "shop")
+    made.prepare("b", "logs")
+    index = made.write(tmp_path)
+    with serving(index, [entry("r", ["--replicate-do-db=shop"])]) as served:
+        assert received(served, 0) == [1]
+        imposed = imposed_table(
+            "no shop", Filter.from_options(["--replicate-ignore-db=shop"]), on_undecided=OnUndecided.SEND
+        )
+        served.server.service.reconfigure(MasterConfig(imposed=(imposed,)))
+        made.finish("a")
+        made.finish("b")
+        made.write(tmp_path)
+        assert received(served, 2) == [3]
