@@ -27,7 +27,7 @@ from dumpfilter import __version__
 from dumpfilter.analyse.lint.findings import FilterWarning, Level
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
-from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
@@ -490,13 +490,18 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Return the UUID by which a slave recognizes the files and positions of the binlog.
 
         A relay log has the files and positions of its slave's own master. If that slave moves to another master, the
-        result changes, and slaves with auto-positioning ask by GTID. Raises BinlogError for an unreadable relay log.
+        result changes, and slaves with auto-positioning ask by GTID. While the relay log has files of several masters,
+        each result is new. Raises BinlogError for an unreadable relay log.
         """
         store = self.store
-        newest = store.open_file(store.binlogs.names[-1]).file
-        origin = newest.begin.origin.get("master_uuid")
+        origin = store.open_file(store.binlogs.names[-1]).file.begin.origin.get("master_uuid")
         if not origin:
             return self.master_uuid
+        for name in store.binlogs.names:
+            # A purge may remove an old file meanwhile.
+            with contextlib.suppress(BinlogMissing), store.binlogs.file(name) as file:
+                if file.begin.origin.get("master_uuid") != origin:
+                    return str(uuids.uuid4())
         return str(uuids.uuid5(uuids.NAMESPACE_OID, f"{self.master_uuid} {origin}"))
 
     @contextlib.contextmanager

@@ -262,6 +262,12 @@ def test_the_middle_slave_moves_to_another_server(tmp_path: Path, transactions: 
         for slave in (a.driven, b.driven, c):
             slave.catch_up(new)
             assert slave.executed() == ALL
+        with driven(tmp_path / "late", server_id=1004) as late:
+            # Its stream begins with the old server's files, and goes on with the new server's.
+            late.follow(b, **by_gtid)
+            late.sql("START REPLICA")
+            late.catch_up(new)
+            assert late.executed() == ALL
         with driven(tmp_path / "whole", SHOP, server_id=1003) as whole:
             whole.follow(new)
             whole.sql("START REPLICA")
