@@ -483,7 +483,7 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
     """
     reader = BodyReader(text, family)
     head = read_head(reader)
-    if _INVOKER.search(text):
+    if head.definer and _INVOKER.search(text):
         head = replace(head, definer=())
     if head.verb in (None, Verb.DROP, Verb.RENAME) or head.thing in _WITHOUT_BODY:
         return head
