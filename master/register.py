@@ -63,6 +63,11 @@ _WAIT_OR_UNREGISTER = (
 )
 
 
+def _new_id() -> str:
+    """Return a random id that no client can guess."""
+    return secrets.token_urlsafe(_ID_BYTES)
+
+
 def _nobody() -> None:
     """Do nothing. A slave without a running dump has this function as its ``notify``, since there is no dump to
     wake.
@@ -405,7 +410,7 @@ class Register:
             imposed = imposed_on(self.imposed, peer)
             flags = self._flags(rule_filter, imposed)
             slave = RegisteredSlave(
-                slave_id=secrets.token_urlsafe(_ID_BYTES),
+                slave_id=_new_id(),
                 peer=peer,
                 flags=flags,
                 origin=origin,
@@ -512,7 +517,8 @@ class Register:
         """Remove each slave for which the function ``reason`` returns an error, and return these slaves. A slave for
         which ``reason`` returns None stays.
 
-        A running dump of a removed slave ends with the error.
+        A running dump of a removed slave ends with the error. After NotRegistered the slave registers again, and its
+        former filter still decides which ends of XA transactions it needs. So the register keeps the slave as idle.
         """
         with self._lock:
             gone = []
@@ -521,6 +527,10 @@ class Register:
                 if slave.ended_by is not None:
                     self._forget(slave)
                     gone.append(slave)
+                if isinstance(slave.ended_by, NotRegistered):
+                    idle = replace(slave, slave_id=_new_id(), dump=0, notify=_nobody, ended_by=None)
+                    self._slaves[idle.slave_id] = self._owned[idle.owned_key] = idle
+                    self._weigh(idle)
             return gone
 
     def change_filter(self, slave_id: str, rule_filter: ReplicationFilter) -> RegisteredSlave:

@@ -23,6 +23,7 @@ from dumpfilter.master.register import (
     RegisteredSlave,
 )
 from dumpfilter.master.who import Peer
+from tests.master.tables import imposed_table
 
 EVERYTHING = Filter()
 MINE, THEIRS = b"m" * 32, b"t" * 32
@@ -254,3 +255,26 @@ def test_a_filter_that_changed_before_the_start_of_the_master_is_noticed(
     told = found and (found.filters[0].sends(table), found.has("bin.000001", 999))
     assert told == sent
     assert found is None or not found.has("bin.000002", 100)
+
+
+def test_the_filter_before_imposed_filters_changed_decides_about_the_ends_of_xa_transactions() -> None:
+    """The master ends the registration, and the slave registers again."""
+    subjects = Subjects()
+    register = Register(subjects)
+    shop, logs = (subjects.number_of(TableSubject(database, "t")) for database in ("shop", "logs"))
+    rules = Filter.from_options(["--replicate-do-db=shop"])
+    peer = Peer("r", server_id=1, uuid=str(uuid.UUID(int=1)))
+    slave = register.add(peer, rules, secret=MINE)
+    dump = register.begin_dump(slave)
+    register.progress(slave, "bin.000002", 100, None)
+    register.imposed = (imposed_table("no shop", Filter.from_options(["--replicate-ignore-db=shop"])),)
+    ended = register.remove_all(lambda slave: NotRegistered("the filters imposed on this slave have changed"))
+    assert ended == [slave]
+    assert not register.holds(slave, dump)
+    with pytest.raises(NotRegistered):
+        register.get(slave.slave_id)
+    again = register.add(peer, rules, secret=MINE)
+    assert register.all() == [again]
+    found = register.earlier(again, ["bin.000001", "bin.000002"], ("bin.000002", 100))
+    assert found is not None
+    assert [found.filters[0].sends(table) for table in (shop, logs)] == [True, False]
