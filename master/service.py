@@ -458,8 +458,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
             reader = await self.opened_reader()
             slave = await reader.serve(lambda: self._register(request, peer))
-            warnings = await reader.serve(lambda: self.filter_warnings.texts(slave))
-            master_uuid = await reader.serve(self._uuid_for_slaves)
+            warnings, master_uuid = await reader.serve(
+                lambda: (self.filter_warnings.texts(slave), self._uuid_for_slaves())
+            )
         audit_slave("Register", slave.peer, peer)
         log.info(
             "registered",
@@ -494,10 +495,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         each result is new. Raises BinlogError for an unreadable relay log.
         """
         store = self.store
-        origin = store.open_file(store.binlogs.names[-1]).file.begin.origin.get("master_uuid")
+        *others, newest = store.binlogs.names
+        origin = store.open_file(newest).file.begin.origin.get("master_uuid")
         if not origin:
             return self.master_uuid
-        for name in store.binlogs.names:
+        for name in others:
             # A purge may remove an old file meanwhile.
             with contextlib.suppress(BinlogMissing), store.binlogs.file(name) as file:
                 if file.begin.origin.get("master_uuid") != origin:

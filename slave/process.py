@@ -134,8 +134,6 @@ def run_slave(
     a thread first.
     """
     open_audit_log(audit_file)
-    # Programs that rotate logs send SIGHUP, which must not end the slave.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # SIGTERM ends a slave as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     users, roles = ({}, {}) if console is None else console.accounts()

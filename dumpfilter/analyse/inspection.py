@@ -487,13 +487,14 @@ class Inspector:
         self._add_times(segment)
         self._add_compression(segment, flat, event)
         family = segment.format_description.family
-        for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-            if family != self._found.family:
-                raise BinlogUnsupported(
-                    f"the file has GTIDs of {family}, and the first file of the set is of {self._found.family}; "
-                    "inspect the files of each server alone",
-                    file=segment.file,
-                )
+        numbers = np.unique(segment.txn_source[segment.txn_source >= 0]).tolist()
+        if numbers and family != self._found.family:
+            raise BinlogUnsupported(
+                f"the file has GTIDs of {family}, and the first file of the set is of {self._found.family}; "
+                "inspect the files of each server alone",
+                file=segment.file,
+            )
+        for number in numbers:
             ours = segment.txn_source == number
             self._gtids.add_many(self.sources.key(number), segment.txn_number[ours])
         for _, number, first, last, _, _ in segment.dropped.tolist():

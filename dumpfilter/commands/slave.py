@@ -110,7 +110,7 @@ def slave_command(
         dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
             --relay-dir s5 --replicate-do-db=shop --serve-port 3310
     """
-    # A slave ignores SIGHUP, also while it starts.
+    # Programs that rotate logs send SIGHUP, which must not end the slave, also while it starts.
     at_end.enter_context(handling(lambda number, frame: None, HANG_UP))
     from dumpfilter.slave.process import run_slave, write_reports
 

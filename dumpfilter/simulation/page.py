@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dumpfilter.analyse.report.html import Chart, Json, render
 from dumpfilter.analyse.report.text import (
@@ -68,15 +68,12 @@ def look_of(run: Run) -> Look:
     return look
 
 
-def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
-    """Return the lag and bytes of each node in a run by the node's name. Nodes with equal figures have separate
-    entries.
-    """
-    return {name: node for node in run.whole_nodes for name in (node.members or (node.name,))}
+_Figures = TypeVar("_Figures", NodeFigures, LinkFigures)
 
 
-def _links_by_name(run: Run) -> dict[str, LinkFigures]:
-    return {name: link for link in run.links for name in (link.members or (link.name,))}
+def by_name(figures: Iterable[_Figures]) -> dict[str, _Figures]:
+    """Return the figures of each node or link by its name. Those with equal figures have separate entries."""
+    return {name: one for one in figures for name in (one.members or (one.name,))}
 
 
 def worst_nodes(runs: Sequence[Run]) -> list[str]:
@@ -173,12 +170,12 @@ def _compared(run: Run) -> dict[tuple[str, str, int], int]:
     outage's index among the link's outages. For a figure that is not about an outage, the index is 0.
     """
     found = {}
-    for name, link in _links_by_name(run).items():
+    for name, link in by_name(run.links).items():
         found[f"bytes {name}", name, 0] = link.bytes
         for number, outage in enumerate(link.outages):
             if outage.catch_up is not None:
                 found[f"catch-up {name}", name, number] = outage.catch_up
-    for name, node in nodes_by_name(run).items():
+    for name, node in by_name(run.whole_nodes).items():
         found |= {(f"{share} {name}", name, 0): getattr(node.lag, share) for share in ("p50", "p99")}
     return found
 
@@ -214,7 +211,7 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     lags = {
         (name, run.setting.load, look_of(run)): (run.series.width, run.series.lag.get(node.name, ()))
         for run in runs
-        for name, node in nodes_by_name(run).items()
+        for name, node in by_name(run.whole_nodes).items()
     }
     choices: dict[str, Json] = {}
     for node, load in itertools.product(worst_nodes(runs), sorted({run.setting.load for run in runs})):
@@ -239,7 +236,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
         for run in _with_own_links(results)
         if run.setting.load == 1 and run.setting.variant in (Variant.NONE, Variant.MASTER)
     }
-    by_name = [(run, _links_by_name(run)) for run in found.values()]
+    named_links = [(run, by_name(run.links)) for run in found.values()]
     links: dict[str, LinkFigures] = {}
     for run in found.values():
         for link in run.links:
@@ -249,7 +246,7 @@ def rate_plot(results: Results) -> ChoicePlot | None:
     for name, link in sorted(links.items(), key=lambda each: -each[1].bytes)[:MOST_CHOICES]:
         lines = [
             _rate_line(run.series.width, values.get(named[name].name, ()))
-            for run, named in by_name
+            for run, named in named_links
             for values in (run.series.offered, run.series.carried)
         ]
         if any(any(line["y"]) for line in lines):
@@ -284,7 +281,7 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
         return None
     loads = sorted({run.setting.load for run in runs})
     delays = sorted({run.setting.delay for run in runs}, key=lambda delay: -1 if delay is None else delay)
-    figures = [(run, nodes_by_name(run)) for run in runs]
+    figures = [(run, by_name(run.whole_nodes)) for run in runs]
     choices: dict[str, Json] = {}
     for node, load, delay in itertools.product(worst_nodes(runs), loads, delays):
         points: dict[Look, list[tuple[int | None, NodeFigures]]] = {look: [] for look in looks}

@@ -8,11 +8,11 @@ import pytest
 
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page import (
+    by_name,
     comparisons,
     frontier_plot,
     lag_plot,
     look_of,
-    nodes_by_name,
     rate_plot,
     render_page,
     ways,
@@ -58,7 +58,7 @@ def test_a_node_that_only_some_variants_group_has_a_line_for_each() -> None:
     assert list(plot.chart.names) == ["a", "b"]
     for name, choice in zip(plot.chart.names, plot.chart.data["choices"], strict=True):
         for run, line in zip(results.runs, choice["lines"], strict=True):
-            worst = nodes_by_name(run)[name].lag.worst
+            worst = by_name(run.whole_nodes)[name].lag.worst
             assert max(line["y"]) == pytest.approx(worst / 1e6, abs=1e-4)
 
 

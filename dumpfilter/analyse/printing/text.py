@@ -672,9 +672,8 @@ class TextPrinter:
         self._opened = _pieces(payload, self._file, replace(event.fd, checksum=False), event.offset)
 
     def _end_gtids(self) -> None:
-        # The server that runs the text then gives its own GTIDs to later statements. MySQL needs this before the BINLOG
-        # of each format description. Otherwise MySQL sets GTID_NEXT to ANONYMOUS after a file without transactions
-        # (error 1782).
+        # The server that runs the text then gives its own GTIDs to later statements. Each format description
+        # needs this, too. Otherwise MySQL sets GTID_NEXT to ANONYMOUS after a file without transactions (error 1782).
         if self._gtid is not None:
             self._setting(_AUTOMATIC)
 

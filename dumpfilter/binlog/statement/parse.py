@@ -374,15 +374,13 @@ def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool, Names]:
         elif word == "SQL":
             reader.advance()
             reader.advance()
-        elif word in ("DEFINER", "ALGORITHM"):
+        elif word == "ALGORITHM":
             reader.accept("=")
-            name, host = reader.advance().value, "%"
-            if reader.accept("@"):
-                host = reader.advance().value
-            elif reader.accept("("):
-                reader.accept(")")
-            if word == "DEFINER":
-                definer = (TableName(host.lower(), name),)
+            reader.advance()
+        elif word == "DEFINER":
+            reader.accept("=")
+            account = _read_account(reader)
+            definer = (account,) if account and account.table else ()
     return replaces, temporary, definer
 
 

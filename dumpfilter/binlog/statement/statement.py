@@ -293,8 +293,8 @@ class StatementFacts:
     after_thing: int = 0
     """The offset in the text after the word for the type of object, where IF EXISTS may be inserted, characters."""
     needs: tuple[tuple[Thing, TableName], ...] = ()
-    """The objects that must exist besides ``objects``, each with its type: a trigger's table, the object of a GRANT,
-    the package of a package body, or the default roles of a user.
+    """The objects that must exist besides ``objects``, each with its type. Examples are a trigger's table, the object
+    of a GRANT, the package of a package body, and the default roles of a user.
     """
     dropped_trigger: TableName | None = None
     """The trigger of a DROP TRIGGER, as in :attr:`Statement.dropped_trigger`."""

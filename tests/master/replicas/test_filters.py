@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -171,14 +173,20 @@ def received(served: Serving, last: int) -> list[int]:
     return numbers
 
 
-def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path) -> None:
-    """The filter changes between two dumps. "c" and "d" are prepared after the change, and end after a third dump."""
+@contextmanager
+def sent_prepared(directory: Path) -> Iterator[tuple[Made, Serving]]:
+    """Serve a set in which "a" (of shop) and "b" (of logs) are prepared, after a dump for a replica of shop alone."""
     made = Made()
     made.prepare("a", "shop")
     made.prepare("b", "logs")
-    index = made.write(tmp_path)
-    with serving(index, [entry("r", ["--replicate-do-db=shop"])]) as served:
+    with serving(made.write(directory), [entry("r", ["--replicate-do-db=shop"])]) as served:
         assert received(served, 0) == [1]
+        yield made, served
+
+
+def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path) -> None:
+    """The filter changes between two dumps. "c" and "d" are prepared after the change, and end after a third dump."""
+    with sent_prepared(tmp_path) as (made, served):
         served.filters.take_over([entry("r", ["--replicate-do-db=logs"])])
         made.finish("a")
         made.finish("b")
@@ -196,12 +204,7 @@ def test_xa_commit_follows_the_filter_that_sent_the_prepared_part(tmp_path: Path
 def test_xa_commit_follows_the_filter_that_sent_the_prepared_part_if_the_imposed_filters_change(
     tmp_path: Path,
 ) -> None:
-    made = Made()
-    made.prepare("a", "shop")
-    made.prepare("b", "logs")
-    index = made.write(tmp_path)
-    with serving(index, [entry("r", ["--replicate-do-db=shop"])]) as served:
-        assert received(served, 0) == [1]
+    with sent_prepared(tmp_path) as (made, served):
         imposed = imposed_table(
             "no shop", Filter.from_options(["--replicate-ignore-db=shop"]), on_undecided=OnUndecided.SEND
         )
