@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
-from pymysql.constants import COMMAND
+from pymysql.constants import COMMAND, CR
 
 from dumpfilter.base.errors import (
     ConnectionLost,
@@ -379,6 +379,12 @@ class SourceConnection:
                 return TlsError(
                     f"{where}: the source offers no TLS; give it a certificate, or say ?tls=disabled if the network is "
                     "safe"
+                )
+            if number == CR.CR_AUTH_PLUGIN_CANNOT_LOAD:
+                return SourceRefused(
+                    f"{where}: dumpfilter cannot log in with the account's plugin "
+                    f"{printable(self._client._auth_plugin_name)} ({printable(str(text), _LONGEST_TEXT)}); give the "
+                    "account mysql_native_password or caching_sha2_password"
                 )
             if number in _CLIENT_ERRORS or not number:
                 return ConnectionLost(f"{where}: {printable(str(text), _LONGEST_TEXT)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from itertools import cycle
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.base.errors import OptionError, TlsError
+from dumpfilter.base.errors import OptionError, SourceRefused, TlsError
 from dumpfilter.console.auth import RsaExchange
 from dumpfilter.receiver.login import find_credentials
 from dumpfilter.receiver.reception import Follower
@@ -101,7 +102,9 @@ def test_nobody_gets_the_password_for_a_key(
     source: FakeSource, tmp_path: Path, plugin: str, switches: bool, unasked: bool
 ) -> None:
     source.login = impostor = Impostor(plugin, switches=switches, offers_unasked=unasked)
-    with pytest.raises(TlsError, match=r"requires secure connection.*get-source-public-key=yes") as refused:
+    with pytest.raises(
+        TlsError, match=rf"'{plugin}' .*requires secure connection.*get-source-public-key=yes"
+    ) as refused:
         receive(source, tmp_path, "?tls=disabled")
     assert impostor.ended.wait(240)
     assert impostor.password is None
@@ -143,6 +146,16 @@ def test_the_proof_of_a_password_is_what_an_impostor_gets(source: FakeSource, tm
     once = hashlib.sha256(PASSWORD.encode()).digest()
     mask = hashlib.sha256(hashlib.sha256(once).digest() + NONCE).digest()
     assert impostor.heard[1] == bytes(a ^ b for a, b in zip(once, cycle(mask), strict=False))
+
+
+@pytest.mark.parametrize("plugin", ["parsec", "client_ed25519"])
+def test_an_unknown_plugin_is_named(
+    source: FakeSource, tmp_path: Path, plugin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nacl", None)
+    source.login = Impostor(plugin, switches=True)
+    with pytest.raises(SourceRefused, match=rf"the account's plugin {plugin} .*mysql_native_password"):
+        receive(source, tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, b"no key"])

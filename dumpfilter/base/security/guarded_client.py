@@ -176,6 +176,14 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         super()._request_authentication()
         self._read_timeout = self._pause_of_answers
 
+    def _process_auth(self, plugin_name: bytes, *rest: Any) -> Any:
+        # Errors name the account's plugin, no longer the one of the server's greeting.
+        self._auth_plugin_name = plugin_name.decode(errors="replace")
+        try:
+            return super()._process_auth(plugin_name, *rest)
+        except RuntimeError as error:  # PyMySQL has no NaCl.
+            raise pymysql.err.OperationalError(CR.CR_AUTH_PLUGIN_CANNOT_LOAD, str(error)) from None
+
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._begin_answer()
         super()._execute_command(command, sql)
