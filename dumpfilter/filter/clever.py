@@ -51,9 +51,9 @@ class CleverFilter:
         self.where = ""
         """The binlog file and position of the next event that the caller passes. Warnings begin with this text."""
         self._known: dict[tuple[int | None, Name], Known] = {}
-        """The renamed and ignored tables, by session (None for a table that is not temporary) and current name.
+        """The tables that the binlog has created or renamed, by session and current name.
 
-        A temporary table hides the ordinary table with its name.
+        The session is None for a table that is not temporary. A temporary table hides the ordinary table with its name.
         """
 
     def rows(self, database: str, table: str) -> Verdict:
@@ -92,10 +92,10 @@ class CleverFilter:
         assert parsed.objects
         thread = query.thread_id
         made = self._full(parsed.objects[0], query.db)
-        if self._is_known(made, thread) and parsed.conditional:
-            # CREATE TABLE IF NOT EXISTS creates nothing, because the table exists.
-            return self._ask(statement, thread)
-        verdict = self.rules.verdict(statement)
+        key = thread if parsed.temporary else None, made
+        # CREATE TABLE IF NOT EXISTS creates nothing if the table exists, and fails on a target that lacks a source.
+        exists = parsed.conditional and key in self._known
+        verdict = self._ask(statement, thread) if exists else self.rules.verdict(statement)
         sources: tuple[TableName, ...] | None = parsed.sources
         if parsed.kind is StatementKind.CREATE_TABLE_SELECT:
             sources = tables_read(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
@@ -106,13 +106,11 @@ class CleverFilter:
             for source in (self._full(name, query.db) for name in sources or ())
             if source[0].lower() not in _EVERYWHERE
         )
-        if not parsed.temporary:
-            self._known.pop((None, made), None)
-        if verdict.passes and ignored:
-            self._set(made, None, thread, temporary=parsed.temporary)
+        is_lost = verdict.passes and ignored
+        if not exists:
+            self._known[key] = None if is_lost else made
+        if is_lost:
             return Verdict.IGNORE
-        if parsed.temporary:
-            self._set(made, made, thread, temporary=True)
         return Verdict.UNDECIDED if verdict.passes and sources is None else verdict
 
     def _rename(self, parsed: StatementFacts, query: QueryEvent) -> Verdict:
@@ -129,7 +127,7 @@ class CleverFilter:
             known = self._as(before, thread)
             # A later CREATE TABLE with the old name makes another table, which the rules know under its own name.
             self._forget(before, thread, temporary_only=temporary)
-            self._set(after, known, thread, temporary=temporary)
+            self._known[thread if temporary else None, after] = known
         if any(followed) and not all(followed) and not query.is_committed_later:
             text = query.text if len(query.text) <= _SHOWN else query.text[:_SHOWN] + "…"
             self._warn(
@@ -151,7 +149,7 @@ class CleverFilter:
                 known = self._as(full, thread)
                 if ignored := known is None:
                     break
-                if not self._is_known(full, thread):
+                if known == full:
                     names.append(table)
                 elif table.database is None and len(tables) == 1:
                     # The statement names a renamed table without a database. The rules must see the database of the
@@ -177,21 +175,12 @@ class CleverFilter:
     def _key(self, name: Name) -> Name:
         return (name[0].lower(), name[1].lower()) if self.rules.names.lower_case_table_names else name
 
-    def _is_known(self, name: Name, thread: int) -> bool:
-        return (thread, name) in self._known or (None, name) in self._known
-
     def _as(self, name: Name, thread: int | None = None) -> Known:
         return self._known.get((thread, name), self._known.get((None, name), name))
 
     def _followed(self, name: Name, thread: int | None = None) -> bool:
         known = self._as(self._key(name), thread)
         return known is not None and self.rules.rows_ok(*known)
-
-    def _set(self, name: Name, known: Known, thread: int, *, temporary: bool) -> None:
-        if not temporary and known == name:
-            self._known.pop((None, name), None)
-        else:
-            self._known[thread if temporary else None, name] = known
 
     def _forget(self, name: Name, thread: int, *, temporary_only: bool) -> None:
         is_temporary = temporary_only or (thread, name) in self._known

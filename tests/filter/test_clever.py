@@ -81,6 +81,24 @@ def test_it_goes_on_from_table_to_table() -> None:
     assert not stream.rows("t2")
 
 
+def test_if_not_exists_leaves_an_existing_table_as_it_is() -> None:
+    """MySQL logs this statement. A target without t1 cannot run it."""
+    stream = Stream("ignore-table=d.t1", "wild-do-table=d.t%")
+    again = "CREATE TABLE IF NOT EXISTS t2 LIKE t1"
+    assert stream.passes("CREATE TABLE t2 (i INT)")
+    assert not stream.passes(again)
+    assert stream.passes("INSERT INTO t2 VALUES (1)")
+    assert stream.passes("RENAME TABLE t2 TO u2")
+    assert not stream.passes(again.replace("t2", "u2"))
+    assert stream.rows("u2")
+    assert not stream.passes(again)
+    assert not stream.rows("t2")
+    assert stream.passes(
+        "CREATE TEMPORARY TABLE IF NOT EXISTS t2 (i INT)"
+    )  # an ordinary t2 is in nobody's way
+    assert stream.passes("INSERT INTO t2 VALUES (1)")
+
+
 @pytest.mark.parametrize("end", [FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1])
 def test_a_table_is_renamed_when_its_alter_is_committed(end: int) -> None:
     stream = Stream("ignore-table=d.t1")
