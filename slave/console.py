@@ -124,7 +124,7 @@ class SlaveConsole(C.Executor):
     ) -> Result:
         if channel is not None and channels.fold_channel(channel) in channels.GROUP_REPLICATION_CHANNELS:
             raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
-        if channel is not None and not self.slave.has(channel):
+        if channel is not None and not (self.slave.has(channel) and self.slave.get(channel).info.host):
             raise E.ER_REPLICA_CONFIGURATION()
         for one in self.slave.channels if channel is None else [self.slave.get(channel)]:
             if one.sql.running:

@@ -255,9 +255,14 @@ def test_group_replication_channels_have_no_filters(tmp_path: Path, channel: str
 
 def test_a_channel_that_is_not_configured_has_no_filters(tmp_path: Path) -> None:
     with our_slave(tmp_path) as console:
-        answer = console.ask("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a) FOR CHANNEL 'nosuch'")
+        change = "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a) FOR CHANNEL 'nosuch'"
         # ER_SLAVE_CONFIGURATION
-        assert answer["error"][:2] == [1794, "HY000"]
+        assert console.ask(change)["error"][:2] == [1794, "HY000"]
+        # MySQL 9.7 takes a channel for configured when it has a SOURCE_HOST.
+        console.do("CHANGE REPLICATION SOURCE TO SOURCE_CONNECT_RETRY=7 FOR CHANNEL 'nosuch'")
+        assert console.ask(change)["error"][:2] == [1794, "HY000"]
+        console.do(f"{SOURCE} 'nosuch'")
+        console.do(change)
 
 
 # WL#7361 C and D
