@@ -451,7 +451,7 @@ class Connection:
 
             try:
                 return await self.finished(asyncio.get_running_loop().run_in_executor(self.port.pool, run))
-            except (SqlError, ClientGone):
+            except (SqlError, ClientGone, MalformedPacket):
                 raise
             except DumpfilterError as failed:
                 raise server_errors.ER_UNKNOWN_ERROR(failed) from failed
@@ -496,7 +496,7 @@ class Connection:
 
     async def _com_statistics(self, data: bytes) -> None:
         # mysqladmin status shows this line.
-        status, questions = self.port.status(), self._client.questions
+        status, questions = self.counted(self.port.status)(), self._client.questions
         line = f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {questions}"
         await self.stream.send(line.encode())
 
@@ -511,7 +511,8 @@ class Connection:
         text = self._text(data)
         statement = await self._in_thread(text, lambda: Prepared.of(text))
         self._last_prepared += 1
-        session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
+        prepared = session.prepared | {self._last_prepared: statement}
+        self.counted(session.keep)(session.user_variables, prepared)
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
@@ -528,10 +529,11 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = statement.read_values(
-            fields, answers.codec_of(self._client.character_set("character_set_client"))
+        codec = answers.codec_of(self._client.character_set("character_set_client"))
+        text = await self._in_thread(
+            "?".join(statement.parts), lambda: statement.with_values(statement.read_values(fields, codec))
         )
-        await self._answer(statement.with_values(values), binary=True)
+        await self._answer(text, binary=True)
 
     async def _com_stmt_send_long_data(self, data: bytes) -> None:
         """Ignore COM_STMT_SEND_LONG_DATA, by which a client sends a parameter's value in pieces. The protocol has no
@@ -544,7 +546,7 @@ class Connection:
         with contextlib.suppress(MalformedPacket):
             number = Fields(data).uint(4)
             others = {other: statement for other, statement in session.prepared.items() if other != number}
-            session.keep(session.user_variables, others)
+            self.counted(session.keep)(session.user_variables, others)
 
     async def _com_stmt_reset(self, data: bytes) -> None:
         self._statement(Fields(data).uint(4))

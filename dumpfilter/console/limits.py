@@ -38,6 +38,8 @@ BURST_SECONDS = 1.0
 """The processor time that a user may take at once, before the user's next command must wait, seconds."""
 MOST_OWED_SECONDS = 5.0
 """The limit of a user's debt, seconds of processor time. Therefore a user waits at most 16 s after one long SELECT."""
+_SECONDS_PER_COMMAND = 5e-5
+"""The processor time charged for any command, seconds. COM_PING takes as much."""
 _SECONDS_PER_BYTE = 2e-8
 """The processor time charged for receiving a command, seconds a byte. The time is charged before the command arrives.
 """
@@ -93,11 +95,13 @@ class UserLimits:
         receiving the command to the debt.
 
         The debt is the processor time that counts against the user's limit. ``length`` is the command's length, bytes.
+        Each turn of the asyncio loop admits one command of a user, so that thousands of small ones delay nobody.
         """
         async with self._turn:
+            await asyncio.sleep(0)
             while (over := self._add(0.0) - BURST_SECONDS) > 0:
                 await asyncio.sleep(over / SHARE)
-            self._add(length * _SECONDS_PER_BYTE)
+            self._add(_SECONDS_PER_COMMAND + length * _SECONDS_PER_BYTE)
 
     @contextmanager
     def counting(self) -> Iterator[None]:

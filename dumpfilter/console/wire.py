@@ -141,6 +141,8 @@ class CompressedChannel:
         compressed packets, and SqlError 1153 for too long ones.
         """
         while len(self._content) < n:
+            # The turn of the loop would otherwise read all packets that have come, however small they are.
+            await asyncio.sleep(0)
             self._content += await self._read_packet()
         taken = bytes(self._content[:n])
         del self._content[:n]
@@ -267,10 +269,10 @@ class PacketStream:
         Raises ClientGone when the client leaves, and MalformedPacket for a command without a number.
         """
         length = await self._length(0)
+        number = (await self._read(1, NET_READ_SECONDS))[0] if length else 0
+        await admit(number, length)
         if not length:
             raise MalformedPacket
-        (number,) = await self._read(1, NET_READ_SECONDS)
-        await admit(number, length)
         return number, await self._read(length - 1, NET_READ_SECONDS)
 
     async def discard(self) -> None:
@@ -484,6 +486,9 @@ class Login(NamedTuple):
     """The level at which the client wants packets compressed with zstd."""
 
 
+_MOST_ATTRIBUTES = 100
+"""The number of connection attributes that are read; the rest is ignored. A login packet holds 30,000 short ones."""
+
 _HEEDED = (
     Capabilities.CLIENT_CONNECT_WITH_DB
     | Capabilities.CLIENT_COMPRESS
@@ -534,7 +539,9 @@ def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Log
     plugin = _text(fields.until_nul()) if has(Capabilities.CLIENT_PLUGIN_AUTH) else ""
     pairs = Fields(fields.sized() if has(Capabilities.CLIENT_CONNECT_ATTRS) else b"")
     attributes: dict[str, str] = {}
-    while pairs.left:
+    for _ in range(_MOST_ATTRIBUTES):
+        if not pairs.left:
+            break
         name = _text(pairs.sized())
         attributes[name] = _text(pairs.sized())
     level = fields.uint(1) if has(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM) else 0

@@ -33,7 +33,7 @@ class Clock:
 
     async def sleep(self, seconds: float) -> None:
         # A rounded time must not stand still for ever.
-        self.now += seconds + 1e-6
+        self.now += seconds and seconds + 1e-6
         await _Yield()
 
     def work(self, seconds: float) -> Callable[[], None]:
@@ -90,6 +90,28 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
     asyncio.run(all_of_them())
     assert done == pytest.approx(16.0)
     assert done <= SHARE * (clock.now - begun) + BURST_SECONDS + 8 * 0.1
+
+
+def test_each_command_takes_a_turn_of_the_loop_and_some_time(clock: Clock) -> None:
+    """A packet of 1 MiB may hold 200,000 commands, which kept a master's loop for 9 s."""
+    counted, turns = UserLimits(), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def commands() -> None:
+        other = asyncio.create_task(others())
+        for _ in range(30_000):
+            await counted.admit(1)
+        other.cancel()
+
+    begun = clock.now
+    asyncio.run(commands())
+    assert turns >= 30_000
+    assert clock.now > begun
 
 
 def test_refused_commands_count(clock: Clock) -> None:

@@ -130,6 +130,42 @@ def test_the_sequence_numbers_continue_those_of_the_client() -> None:
     asyncio.run(run())
 
 
+def test_each_compressed_packet_takes_a_turn_of_the_loop() -> None:
+    """The packets that have come wait for the other clients of the loop, even if none of them ends a command."""
+
+    async def run() -> int:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(others())
+        pipe = Pipe(b"".join(packet(b"a", 0, number % 256) for number in range(1000)))
+        assert await channel(ZLIB, pipe).readexactly(1000) == b"a" * 1000
+        other.cancel()
+        return turns
+
+    assert asyncio.run(run()) >= 1000
+
+
+def test_few_connection_attributes_are_read() -> None:
+    """A stranger's login packet may hold 30,000 of them."""
+    flags = Capabilities.CLIENT_PROTOCOL_41 | Capabilities.CLIENT_CONNECT_ATTRS
+    pairs = b"".join(b"\2%c%c\0" % divmod(number, 256) for number in range(15_000))
+    data = (
+        flags.to_bytes(4, "little")
+        + bytes(28)
+        + b"user\0\0"
+        + b"\xfd"
+        + len(pairs).to_bytes(3, "little")
+        + pairs
+    )
+    assert len(parse_login(data, Capabilities(0xFFFF_FFFF), is_encrypted=True).attributes) == 100
+
+
 def test_zlib_is_preferred() -> None:
     both = Capabilities.CLIENT_COMPRESS | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
     assert codec_of(both, 3) is codec_of(Capabilities.CLIENT_COMPRESS, 3) is ZLIB
