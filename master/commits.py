@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -173,9 +172,8 @@ class Tail:
             self._recent.popleft()
         return commits
 
-    def since(self, file: str, position: int, most: int) -> list[Commit]:
-        """Return consecutive complete transactions from ``position`` of the binlog file ``file`` on. Together they have
-        fewer than ``most`` bytes.
+    def since(self, file: str, position: int) -> list[Commit]:
+        """Return the complete transactions from ``position`` of the binlog file ``file`` on.
 
         Return an empty list if the buffer has no transaction that begins at ``position``, for example because that
         transaction is no longer in memory.
@@ -188,9 +186,7 @@ class Tail:
                 break
             found.append(commit)
         found.reverse()
-        if not found or found[0].offset != position:
-            return []
-        return list(takewhile(lambda commit: commit.end - position < most, found))
+        return found if found and found[0].offset == position else []
 
 
 def _no_file(offset: int, length: int) -> bytes:
@@ -379,14 +375,15 @@ class Decider:
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
         """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the messages with
-        these events, and the dump's position after them.
+        these events, and the dump's position after them. The first transactions are decided alone if the events of all
+        would exceed the size of a message.
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
         Return None if the dump thread must decide the transactions, for example because the master's operator imposes a
-        filter on the slave. Also return None for a dump of a relay log, and for more bytes than one message may have.
+        filter on the slave. Also return None for a dump of a relay log, and if the first transaction is too large.
         """
         encoding, thread = place.encoding, place.thread
-        if not _decides_here(place) or commits[-1].end - commits[0].offset >= thread.chunk_size:
+        if not _decides_here(place):
             return None
         parts: list[Part] = []
         counts: Counts | None = None
@@ -395,24 +392,27 @@ class Decider:
             decision = self._decision(thread.flags, commit)
             if decision is None:
                 return None
-            if counts is None:
-                counts = decision.counts.copy()
-            else:
-                counts.add(decision.counts)
             size = len(commit.data)
             if len(decision.sent) == len(commit.events) and not decision.ends:
                 events, sent = commit.events, size
             else:
                 events = _sent_of(commit, decision)
                 sent = sum(map(len, events))
+            if sent and sent + (counts.bytes_sent if counts else 0) >= thread.chunk_size:
+                break
+            if counts is None:
+                counts = decision.counts.copy()
+            else:
+                counts.add(decision.counts)
             parts.append(Part(commit, decision, events, sent))
             if sent:
                 committed_at = committed_at or commit.time
             counts.bytes_read += size
             counts.bytes_sent += sent
             counts.bytes_dropped += size - sent
-        assert counts is not None
-        end = commits[-1].end
+        if counts is None:
+            return None
+        end = parts[-1].commit.end
         after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
         if isinstance(encoding, ReplicaEncoding):
             messages = _with_stand_ins(parts, counts) if encoding.by_gtid else _events(parts)

@@ -202,9 +202,9 @@ class SharedReader:
         """The steps over received commits that are still in memory, by the place (position and state) at which a step
         begins. None: the dump thread must decide the commits. Cleared when further events are received.
         """
-        self._recent_runs: dict[tuple[int, int], tuple[list[Commit], Reach]] = {}
-        """The received commits from a position on, with their GTID ranges and server ids (reach), by position and chunk
-        size. Cleared when further events are received.
+        self._recent_runs: dict[int, tuple[list[Commit], Reach]] = {}
+        """The received commits from a position on, with their GTID ranges and server ids (reach), by position. Cleared
+        when further events are received.
         """
         self._late: asyncio.TimerHandle | None = None
         """The timer of the dumps that have dropped commits and have not sent the stand-ins or gaps for them."""
@@ -614,11 +614,11 @@ class SharedReader:
         if place.source is not self._live or place.thread.in_transaction:
             return None
         if place not in self._recent_steps:
-            run = place.position, place.thread.chunk_size
-            if run not in self._recent_runs:
-                commits = self._tail.since(place.file, *run)
-                self._recent_runs[run] = commits, self._decider.reach(commits)
-            commits, reach = self._recent_runs[run]
+            position = place.position
+            if position not in self._recent_runs:
+                commits = self._tail.since(place.file, position)
+                self._recent_runs[position] = commits, self._decider.reach(commits)
+            commits, reach = self._recent_runs[position]
             self._recent_steps[place] = self._decider.step(place, commits, reach) if commits else None
         return self._recent_steps[place]
 

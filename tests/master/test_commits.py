@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.advance import (
     DumpPlace,
     GrpcEncoding,
@@ -181,3 +183,16 @@ def test_statements_and_xa_transactions_have_no_shape() -> None:
         store.close()
     assert kinds
     assert not kinds & {EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.USER_VAR}
+
+
+def test_dropped_commits_do_not_fill_a_message() -> None:
+    _, commits, source = _first_commits(ORACLE / "mysql-row")
+    subjects, sources = Subjects(), SourceNumbers()
+    decider = Decider(subjects, sources)
+    for options, end in ((["--replicate-do-db=nothing"], commits[-1].end), ([], commits[0].end)):
+        flags = TableFlags(Filter.from_options(options), subjects)
+        thread = DumpThread(flags, sources, chunk_size=len(commits[0].data) + 1)
+        place = place_in(source, thread, commits[0].offset, encoding=GrpcEncoding())
+        step = decider.step(place, commits, decider.reach(commits))
+        assert step is not None
+        assert step.after.position == end
