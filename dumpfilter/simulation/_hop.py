@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.arrays import Float64s2, Int32s2, Int64s, Int64s2
+from dumpfilter.base.compiler.arrays import Bools, Float64s2, Int32s2, Int64s, Int64s2
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog.native import floats
 
@@ -77,20 +77,65 @@ def time_of(size, hop):
 
 
 @kernel
-def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
+def looks(arrived: Int64s, again: int, pause: int, period: int, found: Int64s):
     """Compute the time at which a sender finds each transaction in its binlog, and write it into the array ``found``.
 
     ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender looks into its
     binlog from time to time, and finds all transactions that have arrived. After a look that found transactions, the
     sender looks once more, when the time ``again`` has passed. If this second look finds none, the sender finds the
-    next transaction on arrival, but at least ``tick`` after the last successful look. All times are nanoseconds.
+    next transaction on arrival, but at least ``pause`` after the last successful look.
+
+    With a ``period``, the sender looks when a transaction arrives, and at each multiple of ``period``, but not within
+    ``pause`` after the last successful look. All times are nanoseconds.
     """
     last = np.int64(_NONE)
+    coming = 0
     for i in range(len(arrived)):
         if arrived[i] > last:
-            next_look = last + again
-            last = next_look if arrived[i] <= next_look else max(arrived[i], last + tick)
+            earliest = last + pause
+            if arrived[i] <= last + again:
+                last += again
+            elif arrived[i] >= earliest or not period:
+                last = max(arrived[i], earliest)
+            else:
+                last = (earliest + period - 1) // period * period
+                coming = max(coming, i)
+                while coming < len(arrived) and arrived[coming] < earliest:
+                    coming += 1
+                if coming < len(arrived):
+                    last = min(last, arrived[coming])
         found[i] = last
+
+
+@kernel
+def gather(seen: Int64s, is_sent: Bools, longest: int, told: Int64s):
+    """Compute the time at which a sender tells its reader of each transaction, and write it into the array ``told``.
+
+    ``seen`` has the time at which the sender finds each transaction, ascending, and ``is_sent`` whether the filter
+    passes it. The sender waits with transactions that were found together and are all dropped, until it finds one to
+    send, but at most the time ``longest``. It also ends the wait if it finds others in the second half of this time.
+    """
+    n = len(seen)
+    # The sender waits with the transactions from ``waiting`` on, until the time ``due``.
+    waiting = 0
+    due = np.int64(_NONE)
+    i = 0
+    while i < n:
+        now = seen[i]
+        if waiting < i and due <= now:
+            told[waiting:i] = due
+            waiting = i
+        begin = i
+        is_dropped = True
+        while i < n and seen[i] == now:
+            is_dropped = is_dropped and not is_sent[i]
+            i += 1
+        if is_dropped and waiting == begin:
+            due = now + longest
+        elif not is_dropped or due - now <= longest // 2:
+            told[waiting:i] = now
+            waiting = i
+    told[waiting:n] = due
 
 
 @inner

@@ -34,7 +34,7 @@ from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation import _hop, lag
 from dumpfilter.simulation._hop import Dropped, Parameters
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.plan import FilterKey, Leg, Plan, PlannedNode, Retries, SetTraffic
+from dumpfilter.simulation.plan import FilterKey, Leg, Plan, PlannedNode, Retries, Sender, SetTraffic
 from dumpfilter.simulation.results import (
     LinkFigures,
     NodeFigures,
@@ -121,10 +121,7 @@ class Hop(NamedTuple):
     """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
     the reader reports.
     """
-    tick: int = 0
-    """The time in which the sender does not look for new transactions after it found some, nanoseconds (see
-    :func:`looks`). 0: the sender sees each transaction at once.
-    """
+    sender: Sender = Sender.SERVER
     form: Form = Form.EVENTS
     """The encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol."""
     filter: int | None = None
@@ -249,19 +246,42 @@ def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time at which a sender finds each transaction in its binlog.
+AGAIN = 2_000_000
+"""The time in which a master makes a chunk of the transactions that it found, before it looks again, nanoseconds.
+Measured: 0.9 to 2.5 ms.
+"""
+PAUSE = 20_000_000
+"""The time for which a sender does not look into its binlog again, nanoseconds. A receiving master waits at most so
+long with dropped commits.
+"""
+SLAVE_PERIOD = 50_000_000
+"""The interval at which a slave publishes the end of its relay log if nothing more arrives, nanoseconds."""
+
+_LOOKS = {
+    Sender.SERVER: (0, 0, 0),
+    Sender.FILES: (AGAIN, PAUSE, 0),
+    Sender.RECEIVER: (AGAIN, 0, 0),
+    Sender.SLAVE: (0, PAUSE, SLAVE_PERIOD),
+}
+"""For each kind of sender, the times by which its looks into the binlog follow one another (see :func:`_hop.looks`)."""
+
+
+def looks(arrived: Ints, sender: Sender) -> Ints:
+    """Return the time at which a sender finds each transaction in its binlog, by the kind of sender.
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
-    ascending. After the sender found transactions, it looks again ``again`` nanoseconds later, when it has made the
-    message. If this second look finds none, the sender finds the next transaction on arrival, but at least ``tick``
-    nanoseconds after the last successful look.
+    ascending.
 
-    >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
-    [1, 21, 21, 26, 60]
+    >>> arrived = np.array([1, 2, 21, 24, 60, 90]) * 1_000_000
+    >>> for sender in Sender:
+    ...     print(looks(arrived, sender) // 1_000_000)
+    [ 1  2 21 24 60 90]
+    [ 1  3 23 25 60 90]
+    [ 1  3 21 24 60 90]
+    [ 1 21 21 50 90 90]
     """
     found = np.empty(len(arrived), np.int64)
-    _hop.looks(np.ascontiguousarray(arrived, np.int64), tick, again, found)
+    _hop.looks(np.ascontiguousarray(arrived, np.int64), *_LOOKS[sender], found)
     return found
 
 
@@ -279,10 +299,6 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
-AGAIN = 2_000_000
-"""The time in which a node makes a chunk of the transactions that it found, before it looks again, nanoseconds.
-Measured: 0.9 to 2.5 ms.
-"""
 _FINEST = 1_000_000
 """The largest denominator of a load as a fraction. Its inverse is the smallest load."""
 
@@ -350,7 +366,7 @@ class Router:
         # A filter without rules has no number.
         number = self._numbers.get(filter_of(leg))
         if not leg.is_grpc:
-            form = Form.STAND_INS if leg.tick else Form.PACKETS
+            form = Form.STAND_INS if leg.sender else Form.PACKETS
         if form is Form.STAND_INS and number is None:
             form = Form.PACKETS
         shape = leg.shape
@@ -372,7 +388,7 @@ class Router:
             downs=tuple(_downs(shape, leg.retries)),
             most_message=most,
             ahead=BUFFERS if has_messages else 0,
-            tick=leg.tick,
+            sender=leg.sender,
             form=form,
             filter=number,
             idle=tuple(Down(start, end, end) for start, end in idle) if form is Form.STAND_INS else (),
@@ -535,6 +551,8 @@ class Content(NamedTuple):
     """For each entry, whether it is a transaction of the origin (True) or an empty transaction in place of a dropped
     one (False). None: there are only transactions of the origin.
     """
+    outside: int = 0
+    """The bytes of events outside transactions. 0 if the filter passes any transaction, with which they count."""
 
 
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
@@ -547,9 +565,11 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
     together.
     """
     sent = traffic.sent(number)
+    overhead = 0 if form is Form.EVENTS else PACKET_BYTES
+    outside = sent.outside[0] + overhead * sent.outside[1]
+    packets = Content(sent.transaction, sent.bytes + overhead * sent.events, None, outside)
     if form is Form.EVENTS:
-        return Content(sent.transaction, sent.bytes, None)
-    packets = Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
+        return packets
     if form is Form.PACKETS:
         return packets
     return _with_stand_ins(traffic, packets, np.zeros(len(traffic), np.int64) if seen is None else seen)
@@ -577,7 +597,7 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
         sizes[~ends_run] = 0
     sizes[sent.transaction] = sent.bytes
     kept = np.flatnonzero(sizes)
-    return Content(kept, sizes[kept], is_sent[kept])
+    return Content(kept, sizes[kept], is_sent[kept], sent.outside)
 
 
 _KEPT = 4
@@ -655,7 +675,8 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
     at[transaction] = crossed.received
     # Nothing overtakes the next transaction that is sent.
     following = np.append(crossed.received, NEVER)[np.searchsorted(transaction, np.arange(len(polls.number)))]
-    reached: Ints = np.maximum.accumulate(np.minimum(at, following))
+    # The first transactions have no time yet if a sent one was found together with them.
+    reached: Ints = np.maximum.accumulate(np.where(at < hop.delay, following, np.minimum(at, following)))
     return reached
 
 
@@ -696,7 +717,7 @@ class Schedule:
         self.reached = kept(self._reached)
         self._departing = kept(self._make_departing)
         self._seen = kept(self._make_seen)
-        self._polls = kept(lambda *sender: Polls.of(self._seen(*sender)))
+        self._polls = kept(lambda *looking: Polls.of(self._seen(*looking)))
 
     def departing(self, hops: tuple[Hop, ...]) -> Departing:
         """Return the transactions that cross the last of consecutive links (``hops``), with the times at which the
@@ -705,7 +726,7 @@ class Schedule:
         *way, hop = hops
         # Links that differ in other properties, such as the rate, are sent the same.
         return self._departing(
-            tuple(way), Hop(tick=hop.tick, form=hop.form, filter=hop.filter, idle=hop.idle)
+            tuple(way), Hop(sender=hop.sender, form=hop.form, filter=hop.filter, idle=hop.idle)
         )
 
     def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
@@ -736,8 +757,8 @@ class Schedule:
         departing, crossed = self.passed(hops)
         transaction = departing.content.transaction
         *way, hop = hops
-        if hop.form is Form.EVENTS and hop.filter is not None and hop.tick:
-            polls = self._polls(tuple(way), hop.tick)
+        if hop.form is Form.EVENTS and hop.filter is not None and hop.sender:
+            polls = self._polls(*_looking(tuple(way), hop))
             return told_at(transaction, polls, crossed, hop, self.overhead + EMPTY_BYTES)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
@@ -749,27 +770,42 @@ class Schedule:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
         ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``tick``, ``form``, ``filter`` and ``idle``.
+        matter: ``sender``, ``form``, ``filter`` and ``idle``.
         """
-        together = seen = self._seen(way, hop.tick)
+        together = seen = self._seen(*_looking(way, hop))
         for down in hop.idle:
             together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
         found = content(self.traffic, hop.form, hop.filter, together)
         sent = found.transaction
         if hop.form is Form.EVENTS and hop.filter is not None:
-            polls = self._polls(way, hop.tick) if hop.tick else None
+            polls = self._polls(*_looking(way, hop)) if hop.sender else None
             dropped = dropped_before(sent, polls, self.overhead + EMPTY_BYTES)
         else:
             dropped = _no_reports(len(sent))
         return Departing(found, self.committed[sent], self.reached(way)[sent], seen[sent], dropped)
 
-    def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
-        """Return the time at which a sender finds each transaction in its binlog, nanoseconds.
+    def _make_seen(self, way: tuple[Hop, ...], sender: Sender, number: int | None) -> Ints:
+        """Return the time at which a sender finds each transaction in its binlog, nanoseconds. For a dropped
+        transaction the result has the time at which the sender reports it.
 
-        ``way`` has the links from the binlog's writer to the sender. After the sender found transactions, it does not
-        look for new ones for ``tick`` nanoseconds. 0: the sender finds each transaction on arrival.
+        ``way`` has the links from the binlog's writer to the sender. ``number`` is the index of the filter if
+        dropped transactions wait for later ones, otherwise None.
         """
-        return looks(self.reached(way), tick, AGAIN) if tick else self.reached(way)
+        seen = looks(self.reached(way), sender)
+        if number is None:
+            return seen
+        is_sent = np.zeros(len(seen), np.bool_)
+        is_sent[self.traffic.sent(number).transaction] = True
+        reported = np.empty_like(seen)
+        _hop.gather(seen, is_sent, PAUSE, reported)
+        return reported
+
+
+def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, int | None]:
+    """Return what decides when the sender of the link ``hop`` finds transactions: the links before, the kind of sender,
+    and the index of the filter (None: the filter does not matter).
+    """
+    return way, hop.sender, hop.filter if hop.sender is Sender.RECEIVER else None
 
 
 def _committed(times: Ints, load: Fraction | None) -> Ints:
@@ -796,7 +832,7 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
     together = None if routes[0].apply else cross_together(departing, hops)
     if together is None:
         return [_travel_alone(route, schedule) for route in routes]
-    nbytes = int(departing.content.bytes.sum())
+    nbytes = departing.content.outside + int(departing.content.bytes.sum())
     return [
         _flow(route, schedule, departing, lags, nbytes, *counts)
         if lags.max() < _hop.MOST_LAG
@@ -807,11 +843,11 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
 
 def _travel_alone(route: Route, schedule: Schedule) -> Flow:
     departing, crossed = schedule.passed(route.hops)
-    transaction, sizes, _ = departing.content
+    transaction, sizes, _, outside = departing.content
     received = crossed.received
     if route.apply is not None:
         received = _applied(schedule.traffic, route.apply, transaction, received)
-    nbytes = int(sizes[_before_never(crossed.received)].sum())
+    nbytes = outside + int(sizes[_before_never(crossed.received)].sum())
     came = lag.microseconds(received[_before_never(received)])
     lags = came - departing.committed[: len(came)]
     return _flow(route, schedule, departing, lags, nbytes, crossed.messages, crossed.told)
@@ -834,7 +870,7 @@ def _flow(
     dropped transactions.
     """
     hop, count = route.hops[-1], len(lags)
-    transaction, sizes, counts = departing.content
+    transaction, sizes, counts, _ = departing.content
     kept: Any = slice(None) if counts is None else counts[:count]
     missing = len(transaction) - count if counts is None else int(counts[count:].sum())
 

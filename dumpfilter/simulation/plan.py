@@ -32,10 +32,19 @@ MOST_WAYS = 10_000
 number of paths.
 """
 
-TICK = 20_000_000
-"""The time after a commit in which a master does not look at files that another process writes, nanoseconds."""
-AT_ONCE = 1
-"""A value of :data:`TICK` for a node that its own receiver wakes, so short that the node never waits."""
+
+class Sender(enum.IntEnum):
+    """The kinds of nodes that send a binlog. They differ in the times at which they find new transactions in it."""
+
+    SERVER = 0
+    """A real server, which sends each transaction at once, and filters nothing for its readers."""
+    FILES = 1
+    """A master that reads files of another process."""
+    RECEIVER = 2
+    """A master that receives the binlog of a running server."""
+    SLAVE = 3
+    """A slave, which sends what its I/O thread has written to the relay log."""
+
 
 Layers = tuple[tuple[str, ...], ...]
 """The filter rules of several nodes on one path, one tuple per node that has rules. An event must pass all of them."""
@@ -86,10 +95,7 @@ class Leg:
     """Whether both ends are nodes of dumpfilter, so that the link carries gRPC. Other links carry MySQL's
     replication protocol.
     """
-    tick: int
-    """The time after a commit in which the source, a node of dumpfilter, does not look for the next one, nanoseconds.
-    0: the source is another server, which filters nothing for its readers.
-    """
+    sender: Sender
     sent: FilterKey
     """The filter of the events that cross the link when masters filter."""
     logged: FilterKey
@@ -213,7 +219,7 @@ def plan_topology(topology: Topology) -> Plan:
                     node.name,
                     reading.link,
                     source.is_own and node.kind == "slave",
-                    _tick(topology, source),
+                    _sender(topology, source),
                     FilterKey(sent),
                     FilterKey(logged),
                     retries_of(node),
@@ -232,17 +238,12 @@ def plan_topology(topology: Topology) -> Plan:
     return Plan(topology.name, origins, tuple(planned), describe(topology))
 
 
-def _tick(topology: Topology, node: Node) -> int:
-    """Return the time for which ``node``, a master or slave of dumpfilter, does not look into its binlog after it found
-    new transactions, nanoseconds. 0: the node is a real server.
-
-    The time is :data:`TICK` for a master that reads files of another process, and nearly 0 for other nodes of
-    dumpfilter.
-    """
+def _sender(topology: Topology, node: Node) -> Sender:
     if not node.is_own:
-        return 0
-    reads_files = any(topology[one.source].is_files for one in node.reads)
-    return TICK if node.kind == "master" and reads_files else AT_ONCE
+        return Sender.SERVER
+    if node.kind == "slave":
+        return Sender.SLAVE
+    return Sender.FILES if any(topology[one.source].is_files for one in node.reads) else Sender.RECEIVER
 
 
 def describe(topology: Topology) -> tuple[NodeDescription, ...]:
@@ -279,7 +280,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
         key = origin
         if one.rules:
             key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
-        leg = Leg(MASTER, one.name, one.link, True, TICK, key, origin, Retries())
+        leg = Leg(MASTER, one.name, one.link, True, Sender.FILES, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
 

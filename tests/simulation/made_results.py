@@ -7,13 +7,13 @@ import functools
 import numpy as np
 
 from dumpfilter.simulation.plan import (
-    TICK,
     Channel,
     FilterKey,
     Leg,
     Plan,
     PlannedNode,
     Retries,
+    Sender,
     SetTraffic,
     plan_topology,
 )
@@ -112,7 +112,7 @@ def _slaves(names: list[str], *, name: str) -> Results:
             each,
             LinkShape(300_000 + 1000 * (k % 50)),
             True,
-            TICK,
+            Sender.FILES,
             key,
             FilterKey(()),
             Retries(),

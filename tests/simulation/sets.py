@@ -9,7 +9,16 @@ import numpy as np
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.simulation.flow import Flow, Group, Outcome, Route, Schedule, outcomes_of, travel
-from dumpfilter.simulation.plan import TICK, Channel, Clock, FilterKey, Leg, PlannedNode, Retries, SetTraffic
+from dumpfilter.simulation.plan import (
+    Channel,
+    Clock,
+    FilterKey,
+    Leg,
+    PlannedNode,
+    Retries,
+    Sender,
+    SetTraffic,
+)
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.topology.links.shape import PLAIN
 
@@ -60,7 +69,7 @@ def group_of(routes: Sequence[Route], delay: int = 0, *, shared: bool = False) -
         Channel(
             name,
             route.origin,
-            (Leg(name, "web", PLAIN, True, TICK, key, key, Retries()),),
+            (Leg(name, "web", PLAIN, True, Sender.FILES, key, key, Retries()),),
             key,
         )
         for name, route in zip(names, routes, strict=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from dumpfilter.simulation.flow import (
     scaled,
 )
 from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import Sender
 from tests.simulation.sets import SECOND, flows_of, group_of, outcome_of, traffic
 
 MILLISECOND = 1_000_000
@@ -49,10 +52,37 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
     given = traffic([second * SECOND for second in range(8)], [100] * 8, [[0, 7]], stand_in=50, joined=True)
     for downs, expected in (((), 8), ((Down(1_500_000_000, 4_000_000_000, 4_500_000_000),), 6)):
         route = Route(
-            "m", (Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1, form=Form.STAND_INS, filter=0, idle=downs),)
+            "m",
+            (
+                Hop(
+                    KILOBYTE_IN_8_MS,
+                    downs=downs,
+                    sender=Sender.RECEIVER,
+                    form=Form.STAND_INS,
+                    filter=0,
+                    idle=downs,
+                ),
+            ),
         )
         departing, _ = Schedule(given).passed(route.hops)
         assert len(departing.content.transaction) == expected
+
+
+def test_a_link_over_which_no_transaction_comes_has_the_bytes_of_other_events() -> None:
+    given = traffic([0], [1000], [[]], stand_in=50)
+    empty = given.sent(0)._replace(outside=(183, 2))
+    given = replace(given, sent=lambda number: empty)
+    for form, expected in ((Form.EVENTS, 183), (Form.PACKETS, 193), (Form.STAND_INS, 193 + 65)):
+        outcome = outcome_of([Route("m", (Hop(form=form, filter=0),))], {"m": Schedule(given)}, limit=0)
+        assert (outcome.links[0].bytes, outcome.links[0].transactions) == (expected, 0)
+
+
+def test_a_receiving_master_reports_dropped_commits_together() -> None:
+    """At most 20 ms after the first of them, with the next one that is sent, or in the second half of this time."""
+    given = traffic([0, 5_000, 8_000, 30_000, 42_000, 80_000, 99_000, 200_000], [10] * 8, [[2]])
+    way = Hop(64_000_000_000, message=4096, sender=Sender.RECEIVER, filter=0)
+    reported = Schedule(given)._seen((), way.sender, 0) // MILLISECOND
+    assert reported.tolist() == [8, 8, 8, 42, 42, 99, 99, 220]
 
 
 def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
@@ -182,12 +212,18 @@ def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval:
 def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     """A chunk without events takes 16 ms on a line, and the transaction behind it 12.875 ms."""
     given = traffic([0, SECOND], [10, 10], [[1]])
-    first = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1, filter=0)
+    first = Hop(64_000, delay=5 * MILLISECOND, message=4096, sender=Sender.SLAVE, filter=0)
     schedule = Schedule(given)
     reached = schedule.reached((first,))
     assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]
     outcome = outcome_of([Route("m", (first, first))], {"m": schedule}, limit=0)
     assert outcome.links[0].overhead == 2 * 93 + 35
+
+
+def test_a_transaction_that_is_dropped_beside_the_first_sent_one_is_known_with_it() -> None:
+    first = Hop(64_000, delay=5 * MILLISECOND, message=4096, sender=Sender.SLAVE, filter=0)
+    reached = Schedule(traffic([0, 0], [10, 10], [[1]])).reached((first,))
+    assert reached[0] == reached[1] > first.delay
 
 
 def test_messages_are_larger_after_an_outage_before_which_the_line_carried_much() -> None:

@@ -8,11 +8,10 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.simulation.plan import (
-    AT_ONCE,
-    TICK,
     Channel,
     Plan,
     Retries,
+    Sender,
     all_down,
     plan_slaves,
     plan_topology,
@@ -35,9 +34,7 @@ def test_a_chain_is_sent_what_all_filters_before_it_pass() -> None:
     plan = _plan("m >> web[do-db=shop, rate=2mbit] >> tail[ignore-table=shop.log] >> end")
     (channel,) = _channels(plan, "end")
     assert [leg.link for leg in channel.legs] == ["m:web", "web:tail", "tail:end"]
-    assert [leg.tick for leg in channel.legs] == [TICK, AT_ONCE, AT_ONCE], (
-        "a slave's own receiver wakes its readers"
-    )
+    assert [leg.sender for leg in channel.legs] == [Sender.FILES, Sender.SLAVE, Sender.SLAVE]
     shop, log = ("replicate-do-db=shop",), ("replicate-ignore-table=shop.log",)
     assert [leg.sent.layers for leg in channel.legs] == [(shop,), (shop, log), (shop, log)]
     # If only readers filter, the relay logs of dumpfilter's slaves have everything.
@@ -59,7 +56,7 @@ def test_a_real_replica_filters_for_itself_at_a_real_source_and_logs_what_it_app
     plan = _plan("s[server=mariadb] >> r[server=mariadb, do-db=shop] >> q[server=mariadb]")
     rules = ("replicate-do-db=shop",)
     (leg,) = _channels(plan, "r")[0].legs
-    assert (leg.sent.layers, leg.logged.layers, leg.is_grpc, leg.tick) == ((), (), False, 0)
+    assert (leg.sent.layers, leg.logged.layers, leg.is_grpc, leg.sender) == ((), (), False, Sender.SERVER)
     leg = _channels(plan, "q")[0].legs[-1]
     assert (leg.sent.layers, leg.logged.layers) == ((rules,), (rules,))
 
@@ -67,9 +64,9 @@ def test_a_real_replica_filters_for_itself_at_a_real_source_and_logs_what_it_app
 def test_a_master_before_a_real_replica_filters_for_it() -> None:
     plan = _plan("s[server=mariadb] >> m[role=master] >> r[server=mariadb, do-db=shop]")
     first, second = _channels(plan, "r")[0].legs
-    assert (first.link, first.tick, first.is_grpc) == ("s:m", 0, False)
+    assert (first.link, first.sender, first.is_grpc) == ("s:m", Sender.SERVER, False)
     assert (second.link, second.is_grpc) == ("m:r", False)
-    assert second.tick == AT_ONCE, "a master that receives from a running server looks at no files"
+    assert second.sender is Sender.RECEIVER, "a master that receives from a running server looks at no files"
     assert second.sent.layers == (("replicate-do-db=shop",),)
     assert {node.name for node in plan.nodes} == {"m", "r"}
 

@@ -41,7 +41,7 @@ HOPS = st.builds(
     message_overhead=st.sampled_from([0, 150]),
     ahead=st.sampled_from([0, 5000, 1 << 20]),
     fixed=st.sampled_from([0, 7]),
-    **dict.fromkeys(("jitter", "seed", "most_message", "tick"), st.just(0)),
+    **dict.fromkeys(("jitter", "seed", "most_message", "sender"), st.just(0)),
 )
 
 

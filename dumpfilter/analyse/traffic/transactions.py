@@ -60,6 +60,8 @@ class Sent(NamedTuple):
     """
     events: Ints
     """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
+    outside: tuple[int, int] = (0, 0)
+    """The bytes and the number of events outside transactions, if no transaction is sent with which they count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,7 @@ class TransactionTraffic:
         For one filter, ``sent`` is the result of :meth:`Facts.sent`. A row counts the events of one transaction under
         one condition (such as "this table is sent"). Events between transactions count with the sent transaction before
         them, and events before the first sent transaction count with that transaction. If no transaction is sent, the
-        result is empty.
+        arrays are empty.
         """
         facts = self.facts
         bucket, transactions, events = (
@@ -115,7 +117,9 @@ class TransactionTraffic:
         )
         found = np.empty((3, len(self)), np.int64)
         count = sum_sent(sent, bucket, transactions, facts.bytes, events, found)
-        return Sent(*found[:, :count].copy())
+        outside = (0, 0) if count else (int(facts.bytes[sent].sum()), int(facts.events[sent].sum()))
+        transaction, sizes, numbers = found[:, :count].copy()
+        return Sent(transaction, sizes, numbers, outside)
 
 
 _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "facts")

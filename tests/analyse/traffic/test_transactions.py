@@ -105,8 +105,10 @@ def dumped(file: BinlogFile, filters: Sequence[SlaveFilter]) -> list[list[Row]]:
 
 
 def _with_between(sent: dict[int, list[int]], between: list[tuple[int, int]]) -> list[Row]:
-    """Count events between transactions with the sent transaction before them, or with the first."""
+    """Count events between transactions with the sent transaction before them, with the first, or as their own row."""
     numbers = sorted(sent)
+    if not numbers and between:
+        return [(-1, sum(size for _, size in between), len(between))]
     for t, size in between:
         if numbers:
             place = max(int(np.searchsorted(numbers, t, "right")) - 1, 0)
@@ -116,7 +118,8 @@ def _with_between(sent: dict[int, list[int]], between: list[tuple[int, int]]) ->
 
 
 def rows_of(sums: Sent) -> list[Row]:
-    return list(zip(sums.transaction.tolist(), sums.bytes.tolist(), sums.events.tolist(), strict=True))
+    rows = list(zip(sums.transaction.tolist(), sums.bytes.tolist(), sums.events.tolist(), strict=True))
+    return [(-1, *sums.outside)] if any(sums.outside) else rows
 
 
 def check(
