@@ -20,6 +20,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import grpc
 from cryptography import x509
@@ -112,6 +113,18 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
         raise
     expected = () if name is None else (("grpc.ssl_target_name_override", name),)
     return grpc.secure_channel(source.info.address, credentials, options=(*settings, *expected))
+
+
+def end_stream(call: Any) -> None:
+    """End a running stream of the master (a dump), which the calling thread reads.
+
+    A stream without a thread of its own (CHANNEL_OPTIONS) leaves its last events to its reader. gRPC has no public
+    function that takes them. Until they are taken, the connection stays open, even after the channel was closed.
+    """
+    # After an unreadable message `call.cancel` does nothing, although the master goes on to send.
+    call._call.cancel(*grpc.StatusCode.CANCELLED.value)
+    while call._state.due:
+        call._consume_next_event()
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:

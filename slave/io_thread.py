@@ -382,7 +382,7 @@ class IoThread(ChannelThread):
                 return False
             raise
         finally:
-            call.cancel()
+            connection.end_stream(call)
             self._stream_rate = _rate(size, time.monotonic() - begun)
 
     def _reason_to_retry(self, error: Exception) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent import futures
+from contextlib import nullcontext
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import grpc
@@ -22,6 +24,7 @@ from dumpfilter.base.errors import (
     RegistrationRefused,
     StreamError,
 )
+from dumpfilter.dump.stream.message import Received
 from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.relay_log import RelayLog
@@ -262,6 +265,29 @@ def test_stop(served, tmp_path, whole, then):
     assert not running.is_alive()
     assert servicer.unregistered == ["1"]
     assert relayed(tmp_path / "s") == whole
+
+
+def connections(port):
+    """Return the number of open connections to a port of this machine."""
+    # gRPC uses IPv6 sockets for IPv4 addresses, too.
+    rows = [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()]
+    return sum(local.endswith(f":{port:04X}") and state == "01" for _, local, _, state, *_ in rows)
+
+
+@pytest.mark.parametrize("ending", ["stop", "error of the slave", "unreadable message"])
+def test_a_stream_that_the_slave_ends_leaves_no_connection(served, tmp_path, monkeypatch, ending):
+    servicer = served([(10**9, "silence")])
+    thread = make_thread(tmp_path / "s", servicer.port, once=False, retry_count=1)
+    if ending == "unreadable message":
+        # gRPC turns each error into the status INTERNAL.
+        monkeypatch.setattr(Received, "parse", lambda message: 1 / 0)
+    elif ending != "stop":
+        monkeypatch.setattr(thread.counters, "count_chunk", lambda *chunk: 1 / 0)
+    else:
+        threading.Thread(target=lambda: (wait_until(lambda: servicer.sent), thread.stop())).start()
+    with pytest.raises((ZeroDivisionError, ConnectionLost)) if ending != "stop" else nullcontext():
+        thread.run()
+    wait_until(lambda: not connections(servicer.port))
 
 
 def test_stop_while_nobody_is_there(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -106,6 +107,9 @@ class Stream:
         self._ended = False
         self._error: Failed | None = None
         self.context = Context()
+        # The slave ends a stream by these members of gRPC's object.
+        self._state = SimpleNamespace(due=())
+        self._call = SimpleNamespace(cancel=lambda *why: self.cancel())
         network.streams.append(self)
         if network.service is None:
             self.cut()
