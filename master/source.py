@@ -286,7 +286,7 @@ class SourceThread:
         except Exception as caught:
             error = caught if isinstance(caught, DumpfilterError) else _unforeseen(caught)
             self.error = error
-            if self._is_new and not self._store.names:
+            if self._is_new and not self._has_files.is_set():
                 # Nothing can be served. The process ends with the error, and prints it.
                 self._stopped.set()
             elif str(error) != said:

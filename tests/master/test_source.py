@@ -212,6 +212,18 @@ def test_an_unforeseen_error_is_shown_and_the_source_is_tried_again(
         thread.close()
 
 
+def test_a_store_that_was_away_is_followed_again(source: FakeSource, tmp_path: Path) -> None:
+    store, away = tmp_path / "store", tmp_path / "away"
+    with contextlib.closing(SourceThread(followed(source, store), retry_seconds=0.05)) as thread:
+        thread.wait_for_files()
+        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        store.rename(away)
+        source.cut()
+        wait_until(lambda: thread.state == "failed")
+        away.rename(store)
+        wait_until(lambda: thread.state == "receiving")
+
+
 class SlowSource:
     """A server that sends the packets of its dump one by one, when the test says so."""
 
