@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from pydantic import NonNegativeInt
 
@@ -314,16 +314,15 @@ class RegisteredSlave:
         The slave's last few former filters count, too. The register keeps them, because the slave may need the end of
         XA transactions that they sent.
         """
-        rules = [rule for one in (flags, *self.earlier) for rule in one.filter.rules]
+        filters = [one.filter for one in (flags, *self.earlier)]
         origin = self.origin
         lists = (
             ()
             if origin is None
             else (origin.ignore_server_ids, origin.do_domain_ids, origin.ignore_domain_ids)
         )
-        characters = sum(len(rule.value) for rule in rules)
-        ids = sum(map(len, lists))
-        return _SLAVE_WEIGHT + _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * characters + _ID_WEIGHT * ids
+        of_rules = sum(_RULE_WEIGHT * len(one.rules) + _CHARACTER_WEIGHT * one.characters for one in filters)
+        return _SLAVE_WEIGHT + of_rules + _ID_WEIGHT * sum(map(len, lists))
 
 
 class _Weights(dict[str, int]):
@@ -380,6 +379,8 @@ class Register:
         """The memory of each registration with a running dump, by the slave's id, bytes."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
+        self._digests: WeakKeyDictionary[TableFlags, str] = WeakKeyDictionary()
+        """The digests of the filters in use. A dump begins in the master's loop, which must not read 10,000 rules."""
         self._lock = threading.Lock()
         self._dumps = 0
         self.counters = CounterBook()
@@ -426,7 +427,7 @@ class Register:
                 slave.earlier, slave.other_filter_until = old.earlier, old.other_filter_until
                 if old.flags is not flags:
                     slave.leave_filter(old)
-            elif slave.record.filter_digest not in ("", self._digest(slave)):
+            elif slave.record.filter_digest not in ("", self._digests[slave.flags]):
                 # The filter changed while the master was down, or while the slave was away for long.
                 slave.earlier = (self._everything,)
                 slave.other_filter_until = slave.record.file, slave.record.position
@@ -554,7 +555,7 @@ class Register:
         slave.flags = flags
         slave.filter_version += 1
         if slave.dump:
-            slave.record.filter_digest = self._digest(slave)
+            slave.record.filter_digest = self._digests[slave.flags]
         slave.notify()
 
     def earlier(
@@ -612,7 +613,11 @@ class Register:
         Slaves with equal filters get one shared object. Only slaves with the same object can share the messages of
         their dumps. The caller holds the lock.
         """
-        key = self._filters_key(rule_filter, imposed)
+        key = (
+            definition(rule_filter),
+            None if self.write_filter is None else definition(self.write_filter),
+            tuple(one.sends for one in imposed),
+        )
         found = self._shared_flags.get(key)
         if found is None:
             found = self._shared_flags[key] = TableFlags(
@@ -621,18 +626,9 @@ class Register:
                 write_filter=self.write_filter,
                 imposed=[one.boundary for one in imposed],
             )
+            text = repr(key).encode("utf-8", "surrogatepass")
+            self._digests[found] = hashlib.sha256(text).hexdigest()[:16]
         return found
-
-    def _filters_key(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> Hashable:
-        return (
-            definition(rule_filter),
-            None if self.write_filter is None else definition(self.write_filter),
-            tuple(one.sends for one in imposed),
-        )
-
-    def _digest(self, slave: RegisteredSlave) -> str:
-        text = repr(self._filters_key(slave.filter, slave.imposed))
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def begin_dump(self, slave: RegisteredSlave, notify: Callable[[], None] = _nobody) -> int:
         """Record a new dump for a slave and return the dump's number, which :meth:`holds` and :meth:`end_dump` take. An
@@ -651,7 +647,7 @@ class Register:
             self._dumps += 1
             slave.dump = self._dumps
             slave.record = self.counters.begin_dump(slave.record, slave.peer)
-            slave.record.filter_digest = self._digest(slave)
+            slave.record.filter_digest = self._digests[slave.flags]
             slave.notify()
             slave.notify = notify
             self._release(slave)

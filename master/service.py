@@ -458,9 +458,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
             reader = await self.opened_reader()
             slave = await reader.serve(lambda: self._register(request, peer))
-            warnings, master_uuid = await reader.serve(
-                lambda: (self.filter_warnings.texts(slave), self._uuid_for_slaves())
-            )
+            # The answer repeats the filter, which may have 10,000 rules.
+            answer = await reader.serve(lambda: self._answer(slave))
         audit_slave("Register", slave.peer, peer)
         log.info(
             "registered",
@@ -471,11 +470,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             version=printable(slave.peer.program_version),
             imposed=[printable(each.name) for each in slave.imposed],
         )
+        return answer
+
+    def _answer(self, slave: RegisteredSlave) -> pb.RegisterResponse:
+        """Return the answer to the registration of a slave. Raises BinlogError if the binlog cannot be read."""
         fd = self.store.format_description
         return pb.RegisterResponse(
             slave_id=slave.slave_id,
             filter=filter_to_proto(slave.filter),
-            master_uuid=master_uuid,
+            master_uuid=self._uuid_for_slaves(),
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
             imposed=[
@@ -484,7 +487,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             server_id=fd.header.server_id,
             protocol=slave.peer.protocol,
             program_version=__version__,
-            filter_warnings=warnings,
+            filter_warnings=self.filter_warnings.texts(slave),
         )
 
     def _uuid_for_slaves(self) -> str:

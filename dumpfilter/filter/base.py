@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -132,6 +133,11 @@ class ReplicationFilter(abc.ABC):
 
     rules: tuple[Rule, ...]
     names: NameRules
+
+    @functools.cached_property
+    def characters(self) -> int:
+        """The number of characters of all rules together."""
+        return sum(len(rule.value) for rule in self.rules)
 
     @property
     @abc.abstractmethod

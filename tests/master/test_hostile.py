@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import uuid
 from typing import Any
 
@@ -199,6 +200,18 @@ def test_the_filters_of_slaves_that_dump_are_bounded_together() -> None:
         register.change_filter(slaves[1].slave_id, Filter.from_options([*rules, "--replicate-do-db=x"]))
     register.end_dump(slaves[0], dumps[0])
     assert register.begin_dump(slaves[2])
+
+
+def test_a_dump_begins_without_a_look_at_each_rule() -> None:
+    """A dump begins in the master's loop, where thousands of rules would delay all other slaves."""
+    register = Register(Subjects())
+    calls = {}
+    for number in (1, 10_000):
+        slave = add(register, number, [f"--replicate-do-db=d{n}" for n in range(number)])
+        with cProfile.Profile() as profile:
+            register.end_dump(slave, register.begin_dump(slave))
+        calls[number] = sum(entry.callcount for entry in profile.getstats())
+    assert calls[10_000] <= calls[1] + 10
 
 
 def test_long_rules_and_lists_of_ids_have_their_weight() -> None:
