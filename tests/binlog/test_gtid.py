@@ -1,5 +1,6 @@
 """Tests of GTID sets: the servers' text and binary forms, and the set operations against Python's sets."""
 
+import cProfile
 import itertools
 import json
 import time
@@ -406,6 +407,20 @@ def test_recorded_sets_with_tags() -> None:
     assert [str(decode_previous_gtids(body)).replace(",", ",\n") for body in found] == expected
     assert [encode_previous_gtids(decode_previous_gtids(body)) for body in found] == found
     assert decode_previous_gtids(found[1]).has_tags()
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern"),
+    [(MysqlGtidSet, "3e11fa47-71ca-11e1-9e33-c80aa9429562:{0}"), (MariadbGtidSet, "7-1-{0}:{0}")],
+)
+def test_intervals_in_descending_order_are_not_moved_one_by_one(kind: type[GtidSet], pattern: str) -> None:
+    """A text of 1 MiB took 10 s of a master's processor, since each interval was put before all others."""
+    numbers = range(1, 100, 2)
+    pieces = [pattern.format(number) for number in numbers]
+    with cProfile.Profile() as profile:
+        found = kind.parse(",".join(reversed(pieces)))
+    assert found == kind.parse(",".join(pieces))
+    assert not [entry for entry in profile.getstats() if "insert" in str(entry.code)]
 
 
 def test_a_million_intervals() -> None:
