@@ -13,7 +13,6 @@ import functools
 import gc
 import socket
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -65,14 +64,6 @@ A server's max_prepared_stmt_count limits the sum over all sessions.
 """
 _AFTER_LOGIN = 2
 """The sequence number of the console's first packet after the greeting and the client's first packet."""
-
-_SWITCH_SECONDS = 5e-4
-"""The time after which Python makes a computing thread release the interpreter lock, seconds
-(``sys.setswitchinterval``).
-
-A thread that passes a commit on takes the lock several times. With Python's 5 ms, commits that come every 5 ms would
-queue up as long as a statement runs.
-"""
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
@@ -616,8 +607,8 @@ def serving(
     Raises OptionError if the address cannot be used, and OutputError if the file for the port's number cannot be
     written.
 
-    The call changes two settings of the process: the interval at which Python switches threads, and the objects that
-    the garbage collector visits (``gc.freeze``). A line of the log names each user without a password.
+    The call changes the objects that the garbage collector visits (``gc.freeze``). A line of the log names each user
+    without a password.
     """
     if endpoint.new_password_file is not None:
         log.warning(
@@ -632,7 +623,6 @@ def serving(
             role=roles.get(user, Role.READ).value,
             hint="the user has no password; with --console-password-file the user gets the role all",
         )
-    sys.setswitchinterval(_SWITCH_SECONDS)
     # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
     # time when a statement has made many objects.
     gc.freeze()
