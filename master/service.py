@@ -31,7 +31,7 @@ from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
-from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword, to_bytes
+from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, MOST_PASSWORD, StoredPassword, to_bytes
 from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter import ReplicationFilter
@@ -65,10 +65,6 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 log = logger("dumpfilter.master")
 
-CHECKS_AT_ONCE = 2
-"""The largest number of passwords that are hashed at the same time. Each takes about 3 ms of a processor at MySQL's
-default cost, and at most 50 ms.
-"""
 LONGEST_TURN = 1.0
 """The longest time that a call waits to have its password hashed, seconds."""
 

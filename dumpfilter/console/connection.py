@@ -357,7 +357,8 @@ class Connection:
             )
             return False
         text = given[:-1].decode("utf-8", "surrogateescape")
-        proved = len(given) <= MOST_PASSWORD + 1 and await asyncio.to_thread(crypt.matches, text)
+        loop, is_possible = asyncio.get_running_loop(), len(given) <= MOST_PASSWORD + 1
+        proved = is_possible and await loop.run_in_executor(self.port.hashers, crypt.matches, text)
         if proved:
             self.port.proved[crypt] = StoredPassword.plain(text).sha2
         return proved
@@ -377,7 +378,9 @@ class Connection:
     async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
         self.log.warning("client.access_denied", user=user[:80])
         error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, "YES" if with_password else "NO")
-        audit("login", account=user, peer=self.peer, result=str(error))
+        if (held := self.port.refusals.allows()) is not None:
+            more = {"lines_held_back": held} if held else {}
+            audit("login", account=user, peer=self.peer, result=str(error), **more)
         await asyncio.sleep(self.port.denial_seconds)
         await self._refuse(error)
 

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.base.logs import Seldom, logger
+from dumpfilter.base.logs import MOST_LINES, Seldom, logger
 from dumpfilter.base.security.listening import Endpoint, listening_socket
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, Sha2Crypt, StoredPassword
 from dumpfilter.base.security.throttle import Throttle
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import auth
@@ -208,7 +208,11 @@ class ClientPort:
         """
         self.rsa = auth.RsaExchange()
         """The RSA key by which clients without TLS send a password."""
+        self.hashers = ThreadPoolExecutor(CHECKS_AT_ONCE, f"{self.name}-password")
+        """The threads that hash passwords. A stranger may send any number of passwords, each for another user."""
         self.guesses = Throttle(free=_FREE_FAILURES, longest=denial_seconds)
+        self.refusals = Seldom(most=MOST_LINES)
+        """The rate limit of the audit log's lines about refused logins, of which a stranger can cause any number."""
         self.denial_seconds = denial_seconds
         self.directory = ConnectionDirectory() if directory is None else directory
         self.pool = ThreadPoolExecutor(threads or 2 * max_connections, f"{self.name}-statement")
@@ -279,7 +283,8 @@ class ClientPort:
                 endpoint.write_port(self.port)
                 yield
         finally:
-            self.pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (self.pool, self.hashers):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     async def _accept_clients(self, listener: socket.socket) -> None:
         """Accept clients until this task is cancelled. An error in accepting a client is logged, but not more than one

@@ -14,6 +14,7 @@ import pymysql
 import pytest
 import structlog
 
+from dumpfilter.base.logs import Seldom
 from dumpfilter.console import connection as connections
 from dumpfilter.console import limits, wire
 from dumpfilter.console import port as ports
@@ -126,6 +127,15 @@ def test_a_wrong_password_costs_time() -> None:
         assert time.monotonic() - begun >= 0.3
     assert [entry["what"] for entry in logged if entry["event"] == "audit"] == ["login"]
     assert "guess" not in str(logged)
+
+
+def test_refused_logins_do_not_fill_the_audit_log(console: ConsoleServer) -> None:
+    console.refusals = Seldom(most=2)
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(4):
+            with pytest.raises(pymysql.err.OperationalError, match="1045"):
+                pymysql.connect(host="127.0.0.1", port=console.port, user="root", password="guess")
+    assert len([entry for entry in logged if entry["event"] == "audit"]) == 2
 
 
 def test_idle_client(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:

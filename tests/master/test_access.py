@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, Sha2Crypt, StoredPassword
 from dumpfilter.master import service as service_module
 from dumpfilter.master.service import (
-    CHECKS_AT_ONCE,
     FREE_GUESSES,
     Access,
     AccessDenied,

@@ -21,6 +21,11 @@ CACHING_SHA2 = "caching_sha2_password"
 MOST_PASSWORD = 255
 """The longest password that is checked, bytes of UTF-8. Hashing a longer one would only cost time."""
 
+CHECKS_AT_ONCE = 2
+"""The largest number of passwords that a port hashes at the same time. Each takes about 3 ms of a processor at MySQL's
+default cost, and at most 50 ms.
+"""
+
 _NATIVE_FORM = re.compile(r"\*([0-9A-Fa-f]{40})")
 _SHA2_HEX_FORM = re.compile(r"0[xX]((?:[0-9A-Fa-f]{2}){70})")
 _SHA2_FORM = re.compile(rb"\$A\$([0-9A-Fa-f]{3})\$(.{20})([./0-9A-Za-z]{43})", re.DOTALL)

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pymysql
 import pytest
 from pymysql._auth import scramble_caching_sha2, scramble_native_password
 
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
+from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, Sha2Crypt, StoredPassword, native_hash
 from tests.master.replicas.serving import MARIADB, MYSQL, PASSWORD, Replica, Serving, entry, serving
 
 WaitFor = Callable[[Callable[[], object]], None]
@@ -70,6 +71,32 @@ def test_a_hash_alone_needs_the_password_once() -> None:
         for _ in range(2):
             with served.connect("sha2", ssl_disabled=True) as replica:
                 assert replica.ask("SELECT @@server_id")
+
+
+def test_few_passwords_are_hashed_at_once(mysql: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashing holds the interpreter's lock, and a stranger may name another user each time."""
+    running, most, lock = 0, 0, threading.Lock()
+
+    def matches(crypt: Sha2Crypt, password: str) -> bool:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return False
+
+    monkeypatch.setattr(Sha2Crypt, "matches", matches)
+    guesses = [threading.Thread(target=number_of, args=(mysql.port, "sha2", "wrong")) for _ in range(2)]
+    guesses += [
+        threading.Thread(target=number_of, args=(mysql.port, f"nobody{n}", "wrong")) for n in range(30)
+    ]
+    for guess in guesses:
+        guess.start()
+    for guess in guesses:
+        guess.join()
+    assert most == CHECKS_AT_ONCE
 
 
 @pytest.mark.parametrize(
