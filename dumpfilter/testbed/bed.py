@@ -82,7 +82,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         for node in topology.nodes:
             feeds = []
             for reading in node.reads:
-                channel = reading.source if len(node.reads) > 1 else ""
+                channel = reading.source.lower() if len(node.reads) > 1 else ""
                 link = self.links.get(f"{reading.source}:{node.name}")
                 feeds.append(Feed(reading, channel, nodes[reading.source], link))
             nodes[node.name] = _KINDS[node.kind](ground, node, feeds)

@@ -609,7 +609,7 @@ def _received_log(node: TestbedNode, feed: Feed) -> WatchedSet:
     if isinstance(node, Slave):
         return WatchedSet(node.relay_directory(feed) / f"{RELAY_LOG}.index")
     assert isinstance(node, StartedServer)
-    name = f"{RELAY_LOG}-{feed.channel}".lower() if feed.channel else RELAY_LOG
+    name = f"{RELAY_LOG}-{feed.channel}" if feed.channel else RELAY_LOG
     return WatchedSet(node.server.data / f"{name}.index")
 
 

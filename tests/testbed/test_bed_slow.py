@@ -282,18 +282,19 @@ def test_two_sources_are_two_channels() -> None:
     topology = make_topology(
         workload("w1", size=1 << 15),
         workload("w2", size=1 << 15, seed=2),
-        master("a", "w1"),
+        master("A", "w1"),
         master("b", "w2"),
-        slave("end", [read("a", rules=["do-db=shop_00"]), read("b", rules=["ignore-db=shop_01"])]),
+        slave("end", [read("A", rules=["do-db=shop_00"]), read("b", rules=["ignore-db=shop_01"])]),
     )
     with up(topology) as bed:
         bed.wait_done(WAIT)
         bed.check(WAIT)
         end: TestbedNode = bed["end"]
+        # A slave, like a server, has its channels' names in lower case.
         assert [one.channel for one in end.status().channels] == ["a", "b"]
-        bed.link("a", "end").cut()
+        bed.link("A", "end").cut()
         bed.link("b", "end").cut_after(1)
-        bed.link("a", "end").heal()
+        bed.link("A", "end").heal()
         bed.reset(WAIT)
         bed.check(WAIT)
 
