@@ -10,8 +10,8 @@ worklog's text differs:
   CONFIGURED_BY says ``CHANGE_REPLICATION_FILTER``. A kind of rule that such a statement emptied is not copied.
 * After CHANGE REPLICATION FILTER without FOR CHANNEL every channel shows the statement's rules. (The worklog's last
   example prints the old rules.)
-* The server compares channel names in options exactly, and channel names in statements after lower-casing. An option
-  ``--replicate-do-db=CH1:db1`` therefore names a channel that cannot exist.
+* The server compares channel names in statements after lower-casing, but in options exactly, and discards
+  ``--replicate-do-db=CH1:db1``. Here :func:`split_channel` lower-cases them, since ``--master`` has capitals, too.
 * The status tables show the tables of do-table and ignore-table rules sorted by bytes, each once. All other rules
   appear in the order in which the user gave them, with repetitions.
 """
@@ -130,9 +130,9 @@ class ChannelFilters:
 
     When the slave starts, it calls :meth:`startup` for every option, then :meth:`finish_startup` with the channels that
     exist. Later :meth:`add_channel` and :meth:`remove_channel` add and remove channels, and :meth:`change` changes
-    filters. Channel names compare without case, as in a server's statements. Only :meth:`startup` compares them with
-    case, as in a server's options. All methods with a channel's name except :meth:`startup` and :meth:`add_channel`
-    raise :class:`UnknownChannel` for a missing channel.
+    filters. Channel names compare without case, as in a server's statements. Only :meth:`startup` needs lower-case
+    names. All methods with a channel's name except :meth:`startup` and :meth:`add_channel` raise
+    :class:`UnknownChannel` for a missing channel.
 
     >>> from dumpfilter.filter.rules import RuleKind
     >>> filters = ChannelFilters()
@@ -352,15 +352,15 @@ def is_channel_name(name: str) -> bool:
 
 
 def split_channel(value: str) -> tuple[str | None, str]:
-    """Split the value of a ``--replicate-*`` option into a channel's name and a rule, at the first colon.
+    """Split the value of a ``--replicate-*`` option into a channel's lower-case name and a rule, at the first colon.
 
     Without a colon the rule belongs to the global filter, and the returned channel is None.
 
-    >>> split_channel("ch1:db2"), split_channel(":db1"), split_channel("db1"), split_channel("ch1:a:b")
-    (('ch1', 'db2'), ('', 'db1'), (None, 'db1'), ('ch1', 'a:b'))
+    >>> split_channel("Ch1:Db2"), split_channel(":db1"), split_channel("db1"), split_channel("ch1:a:b")
+    (('ch1', 'Db2'), ('', 'db1'), (None, 'db1'), ('ch1', 'a:b'))
     """
     channel, colon, rule = value.partition(":")
-    return (channel, rule) if colon else (None, value)
+    return (fold_channel(channel), rule) if colon else (None, value)
 
 
 def _ordered(settings: _Settings) -> list[Setting]:

@@ -202,7 +202,7 @@ def test_warnings_are_one_a_channel_and_in_the_servers_order() -> None:
         "--replicate-ignore-db=ch_3:db6",
         "--replicate-do-db=group_replication_recovery:x",
         "--replicate-do-db= ch_2:x",
-        "--replicate-do-db=CH_1:x",
+        "--replicate-do-db=CH_9:x",
         "--replicate-do-db=:x",
         "--replicate-do-db=group_replication_applier:x",
         f"--replicate-do-db={'é' * 100}:x",
@@ -214,7 +214,7 @@ def test_warnings_are_one_a_channel_and_in_the_servers_order() -> None:
             "disallowed. The filter(s) have been discarded."
             for name in ("group_replication_applier", "group_replication_recovery")
         ),
-        *map(doesnt_exist, ["", " ch_2", "CH_1", "ch_3", "é" * 96]),
+        *map(doesnt_exist, ["", " ch_2", "ch_3", "ch_9", "é" * 96]),
     ]
     assert filters.channels == ["ch_1", "ch_2"]
     assert rows(filters) == []
@@ -489,8 +489,6 @@ def test_folding_a_channel_keeps_its_length_and_is_done_once(name: str) -> None:
 
 @given(st.text(), st.text())
 def test_splitting_at_the_first_colon(channel: str, rule: str) -> None:
-    if ":" in channel:
-        assert split_channel(f"{channel}:{rule}") == tuple(f"{channel}:{rule}".split(":", 1))
-    else:
-        assert split_channel(f"{channel}:{rule}") == (channel, rule)
-        assert split_channel(channel) == (None, channel)
+    first, rest = f"{channel}:{rule}".split(":", 1)
+    assert split_channel(f"{channel}:{rule}") == (fold_channel(first), rest)
+    assert ":" in channel or split_channel(channel) == (None, channel)

@@ -84,7 +84,7 @@ def test_two_masters_a_console_and_an_end_in_order(
     console = with_console(
         launcher,
         *("--master", f"m1=127.0.0.1:{m1}", "--master", f"M2=127.0.0.1:{m2}"),
-        *("--replicate-ignore-db=m1:hr", "--replicate-do-db=m2:shop", "--replicate-do-db=nosuch:x"),
+        *("--replicate-ignore-db=m1:hr", "--replicate-do-db=M2:shop", "--replicate-do-db=nosuch:x"),
         "--replicate-ignore-table=group_replication_applier:a.b",
     )
     for name in ("m1", "m2"):

@@ -51,7 +51,7 @@ def test_origins_and_case() -> None:
 
 def test_a_channel_is_a_slave_of_its_own() -> None:
     found = slaves_of_text(
-        "web:--replicate-do-db=ch1:shop --replicate-ignore-table=hr.log --replicate-do-db=ch2:hr"
+        "web:--replicate-do-db=Ch1:shop --replicate-ignore-table=hr.log --replicate-do-db=ch2:hr"
     )
     assert {each.name: each.rules for each in found} == {
         "web/ch1": ("--replicate-do-db=shop", "--replicate-ignore-table=hr.log"),
