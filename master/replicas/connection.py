@@ -227,7 +227,9 @@ class ReplicaConnection(Connection):
             # The replica has the beginning of the first transaction through another filter.
             raise answers.no_such_part(wanted.file, wanted.position)
         is_mysql = self._family == "mysql"
-        v2 = is_mysql and bool(flags & answers.HEARTBEAT_V2)
+        # A MariaDB replica of a MySQL source takes ``end_log_pos``, and means Annotate_rows by the flag.
+        sums = is_mysql and (by_gtids or counts_bytes)
+        v2 = sums and bool(flags & answers.HEARTBEAT_V2)
         source_id = self._source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
         annotations = is_mysql or bool(flags & answers.ANNOTATE_ROWS)
@@ -251,7 +253,7 @@ class ReplicaConnection(Connection):
         stream = self._replica_stream = ReplicaStream(
             self.stream,
             dump,
-            KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or by_gtids, v2=v2),
+            KnownPosition(source_id, sums=sums, corrects=not is_mysql or by_gtids, v2=v2),
             start,
             wanted,
             self._computes_position(state),

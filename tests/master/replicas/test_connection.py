@@ -20,6 +20,7 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.replicas.answers import ANNOTATE_ROWS
 from dumpfilter.master.replicas.connection import _MOST_ASKED
 from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer, Who
@@ -348,6 +349,21 @@ def test_heartbeats(mysql: Serving) -> None:
                 found.append(event)
         assert header(found[-1]).end_log_pos == end
         assert {event[19:-4] for event in found} == {b"bin.000003"}
+
+
+def test_a_mariadb_replica_of_a_mysql_source_keeps_its_position(mysql: Serving) -> None:
+    """MariaDB refuses a heartbeat before its position, and takes one of version 2 for an event of the binlog."""
+    known, end = 0, binlogs_in(MYSQL)[2].stat().st_size
+    with mysql.connect("shop").greet() as replica:
+        replica.ask("SET @master_heartbeat_period= 20000000")
+        replica.register(22)
+        replica.dump("bin.000003", flags=ANNOTATE_ROWS)
+        head = header(replica.event())
+        while head.type != EventType.HEARTBEAT or head.end_log_pos != end:
+            assert head.type != EventType.HEARTBEAT_V2
+            assert head.type != EventType.HEARTBEAT or head.end_log_pos >= known
+            known = max(known, head.end_log_pos)
+            head = header(replica.event())
 
 
 def test_a_replica_that_has_everything_gets_heartbeats(mysql: Serving) -> None:
