@@ -8,6 +8,7 @@ The script passes signals on to the fork, and ends with the fork's exit code.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -65,15 +66,23 @@ def forked_commands(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 def _serve(address: str) -> None:
     """Fork for each request. A child runs its command and does not return."""
+    gc.disable()
+    import structlog.stdlib  # noqa: F401
+
     import dumpfilter.analyse.explain
     import dumpfilter.analyse.inspection
     import dumpfilter.analyse.printing
     import dumpfilter.commands.bandwidth
+    import dumpfilter.commands.master
+    import dumpfilter.commands.slave
     import dumpfilter.master.process
     import dumpfilter.slave.process
     import dumpfilter.spark_jobs  # noqa: F401
     from dumpfilter.cli import main
 
+    # Collections of the children leave out these objects, which stay in shared pages.
+    gc.freeze()
+    gc.enable()
     # The kernel reaps the children, which tell their exit codes themselves.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

@@ -18,10 +18,14 @@ from tests.slave.relayed import contents
 # The process imports everything once, which takes half a second in each process.
 # It forks a `dumpfilter` process for each line that it reads. A start costs milliseconds.
 _LAUNCHER = """
-import json, os, signal, sys, threading
-import grpc, dumpfilter.commands.master, dumpfilter.commands.slave
-import dumpfilter.master.server, dumpfilter.slave.channels, dumpfilter.slave.console, dumpfilter.console.connection
+import gc, json, os, signal, sys, threading
+gc.disable()
+import structlog.stdlib, dumpfilter.commands.master, dumpfilter.commands.slave, dumpfilter.edge
+import dumpfilter.master.process, dumpfilter.master.source, dumpfilter.master.console
+import dumpfilter.master.replicas.connection, dumpfilter.slave.process, dumpfilter.slave.console
 from dumpfilter.cli import main
+gc.freeze()  # Collections of the children leave out these objects, which stay in shared pages.
+gc.enable()
 assert threading.active_count() == 1, "a fork would lose the other threads"
 for line in sys.stdin:
     order = json.loads(line)
