@@ -448,10 +448,11 @@ def objects_of(address: str) -> list[str]:
     """
     connection = SourceConnection(parse_source_url(address))
     try:
-        return [
-            f"{escaped(database)}.{escaped(name)}"
-            for table, columns in _NAMES.items()
-            for database, name in connection.ask(f"SELECT {columns} FROM information_schema.{table}")
-        ]
+        with connection._explaining():
+            return [
+                f"{escaped(database)}.{escaped(name)}"
+                for table, columns in _NAMES.items()
+                for database, name in connection.ask(f"SELECT {columns} FROM information_schema.{table}")
+            ]
     finally:
         connection.close()

@@ -220,8 +220,8 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 _LOST = "Lost connection to MySQL server during query"
 """PyMySQL's text for a connection that ends in an answer."""
 
-MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error)
-"""The errors that PyMySQL raises when a server's packets are malformed."""
+MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error, RuntimeError)
+"""The errors that PyMySQL raises when a server's packets are malformed, or when a server asks for a local file."""
 
 _WRONG_NUMBER = "Packet sequence number wrong"
 """The beginning of PyMySQL's error for a first packet that is not MySQL's. The first bytes of HTTP/2 cause it."""

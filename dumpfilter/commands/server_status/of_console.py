@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
-from dumpfilter.base.security.guarded_client import Login
+from dumpfilter.base.security.guarded_client import MALFORMED, Login
 from dumpfilter.commands.server_status import model
 from dumpfilter.console.client import ResultSet, ScriptStatement, StatementFailed, run_statements
 
@@ -24,6 +25,19 @@ _COMMENT = re.compile(r"dumpfilter (\S+), (master|slave)")
 """The pattern of the version_comment of a console, such as ``dumpfilter 0.2.0, master``."""
 
 
+@contextmanager
+def _understanding() -> Iterator[None]:
+    """Raise NotAMaster if the ``with`` block fails because answers of a console lack expected rows or columns."""
+    try:
+        yield
+    except (*MALFORMED, StopIteration) as error:
+        raise NotAMaster(
+            f"the console's answers are not understood ({type(error).__name__}: {error}): use the dumpfilter of its "
+            "version, and check that the address is a console's"
+        ) from error
+
+
+@_understanding()
 def master_status(ask_port: Callable[[], model.Record] | None, console: Login | None) -> model.Record:
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
@@ -63,6 +77,7 @@ def _slave_key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return row["user"], row["channel"], row["uuid"]
 
 
+@_understanding()
 def slave_status(login: Login) -> model.Record:
     """Return the status record (dictionary) of a running slave, read from its console (a port for MySQL clients) at
     ``login``.
