@@ -46,6 +46,8 @@ DEFAULT_SECONDS = 60.0
 
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
+_MAX_ROW_SIZE = 2 << 20
+"""The limit of the memory of one row, bytes. A row becomes one packet, for which the loop of the port stops."""
 
 MAX_HEAP = 128 << 20
 """The limit of SQLite's memory for all SELECTs of the process together, bytes."""
@@ -511,8 +513,9 @@ def _bounded(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
     size = 0
     for row in cursor:
         rows.append(row)
-        size += sys.getsizeof(row) + sum(map(sys.getsizeof, row))
-        if size > MAX_RESULT_SIZE:
+        more = sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        size += more
+        if more > _MAX_ROW_SIZE or size > MAX_RESULT_SIZE:
             raise MemoryError
     return rows
 

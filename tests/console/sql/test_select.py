@@ -464,6 +464,8 @@ def test_stop(text: str) -> None:
             "SELECT GROUP_CONCAT(REPEAT('x', 60000)) FROM x",
             1041,
         ),
+        # Such a row would be a packet of 2.4 MB, for which the loop of a master's port would stop.
+        ("SELECT " + ", ".join(["REPEAT('x', 60000)"] * 40), 1041),
         (f"SELECT '{'x' * 300_000}'", 3170),
         ("SELECT " + "(" * 490 + "1" + ")" * 490, 1436),
         # The steps of the parser double with each JOIN, and with each of the parentheses.
