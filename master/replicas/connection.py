@@ -187,9 +187,10 @@ class ReplicaConnection(Connection):
     async def _serve_dump(self, request: answers.DumpRequest) -> None:
         service, state = self._service, self._state
         await service.reader.serve(lambda: self._check_client(state))
-        gtids = request.gtid_set
-        if state.connect_state is not None and self._family == "mariadb":
-            gtids = answers.parse_connect_state(state.connect_state)
+        gtids, text = request.gtid_set, state.connect_state
+        if text is not None and self._family == "mariadb":
+            parse = functools.partial(answers.parse_connect_state, text)
+            gtids = await service.reader.serve(self.counted(parse))
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         slave = await self._registered()
         try:

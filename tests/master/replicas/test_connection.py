@@ -13,13 +13,14 @@ import pymysql
 import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
-from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.answers import ANNOTATE_ROWS
 from dumpfilter.master.replicas.connection import _MOST_ASKED
 from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
@@ -185,6 +186,23 @@ def test_a_client_that_knows_no_checksums_is_refused(mysql: Serving) -> None:
             1236,
             "Replica can not handle replication events with the checksum that source is configured to log",
         )
+
+
+def test_mariadbs_gtids_are_read_beside_the_loop(mariadb: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of 64 KiB takes 15 ms, for which all other slaves would wait."""
+    real, threads = answers.parse_connect_state, []
+
+    def parse(text: str) -> MariadbGtidSet:
+        threads.append(threading.current_thread().name)
+        return real(text)
+
+    monkeypatch.setattr(answers, "parse_connect_state", parse)
+    with mariadb.connect().greet(family="mariadb") as replica:
+        replica.ask("SET @slave_connect_state='0-11-5'")
+        replica.dump(flags=3)
+        assert list(replica.events())
+    assert len(threads) == 1
+    assert "grpc-loop" not in threads
 
 
 def test_mariadbs_gtids_and_capability(mariadb: Serving) -> None:
