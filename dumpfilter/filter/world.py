@@ -807,7 +807,10 @@ class World(Generic[C]):
             if known.has and is_lost and self._rules.rows_ok(*new.source[1:]):
                 known = Known(has=True, cause=cause, is_stale=True)
             self._objects[old.replica] = Known(has=False, cause=cause if old.is_rewritten else None)
-            self._objects[new.replica] = replace(known, source=new.source)
+            if known.has:
+                self._objects[new.replica] = replace(known, source=new.source)
+            else:  # IF EXISTS: the replica keeps what it has under the new name.
+                self._made(new, known.cause or cause, passes=False)
             self._made_elsewhere(new, cause)
             if old.replica[0] is Thing.ACCOUNT:
                 before, after = (f"{name}@{host}" for _, host, name in (old.replica, new.replica))

@@ -422,6 +422,13 @@ def test_a_dropped_drop_leaves_what_the_target_has() -> None:
     text.runs("INSERT INTO t VALUES (1)")
 
 
+def test_a_rename_of_a_missing_table_leaves_what_the_target_has() -> None:
+    """A real replica went on with its own table."""
+    text = Text("mariadb", there=["shop.u"])
+    text.drops("CREATE TABLE hr.t (i INT)")
+    text.runs("RENAME TABLE IF EXISTS hr.t TO u", "ALTER TABLE u ADD j INT")
+
+
 def test_a_view_of_the_target_has_tables_of_its_own() -> None:
     text = Text(there=["shop.v"])
     text.drops("CREATE TABLE t (i INT)", "CREATE VIEW v AS SELECT * FROM t")
