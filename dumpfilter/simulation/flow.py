@@ -370,22 +370,24 @@ class Router:
         if form is Form.STAND_INS and number is None:
             form = Form.PACKETS
         shape = leg.shape
-        if setting.link in (None, leg.link):
-            rate = shape.rate if setting.rate is None else setting.rate
-            shape = replace(
-                shape, rate=rate, delay=shape.delay if setting.delay is None else setting.delay / 1e6
-            )
+        rate, delay = shape.rate, shape.delay
+        if setting.link is None or setting.link == leg.link:
+            rate = rate if setting.rate is None else setting.rate
+            delay = delay if setting.delay is None else setting.delay / 1e6
+        downs: Iterable[Down] = ()
+        if shape.outages:
+            downs = _downs(replace(shape, rate=rate, delay=delay), leg.retries)
         has_messages = form is Form.EVENTS
         most = (leg.chunk_size or LARGEST) if has_messages else 0
         idle = ((_nanoseconds(start), _nanoseconds(end)) for start, end in leg.idle)
         return Hop(
-            shape.rate,
-            _nanoseconds(shape.delay),
+            rate,
+            _nanoseconds(delay),
             _nanoseconds(shape.jitter),
             # Without jitter equal links have equal seeds, so that they are computed once.
             self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
-            message_size(told_rate(shape), most) if has_messages else 0,
-            downs=tuple(_downs(shape, leg.retries)),
+            message_size(told_rate(rate, delay), most) if has_messages else 0,
+            downs=tuple(downs),
             most_message=most,
             ahead=BUFFERS if has_messages else 0,
             sender=leg.sender,
@@ -406,7 +408,8 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     *before, hop = routes[0].hops
     if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
         return routes, 0
-    return (routes[0]._replace(hops=(*before, hop._replace(delay=0))),), hop.delay // MICROSECOND
+    origin, _, apply = routes[0]
+    return (Route(origin, (*before, hop._replace(delay=0)), apply),), hop.delay // MICROSECOND
 
 
 def without_rate(routes: tuple[Route, ...]) -> tuple[Route, ...]:
@@ -418,14 +421,14 @@ def without_rate(routes: tuple[Route, ...]) -> tuple[Route, ...]:
     )
 
 
-def told_rate(shape: LinkShape) -> float:
+def told_rate(rate: int | None, delay: float) -> float:
     """Return the transfer rate that a slave reports to its master at the start of a dump, bytes per second.
 
-    The slave measures the rate by a call with a small answer, and the master chooses the message size by it. ``shape``
-    has the rate and delay of the slave's link.
+    The slave measures the rate by a call with a small answer, and the master chooses the message size by it. ``rate``
+    (bits per second) and ``delay`` (seconds) are those of the slave's link.
     """
-    on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
-    return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
+    on_line = 0.0 if rate is None else CALL_BYTES * BITS / rate
+    return CALL_BYTES / (2 * delay + on_line + CALL_SECONDS)
 
 
 def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
@@ -984,6 +987,15 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     delays = [group.delay for group in groups]
     lags = [lag.measure(one.committed, one.lags, delays, limit=limit) for one in arrivals]
     last = int(whole.committed[-1] + whole.lags[-1]) if len(whole.lags) else None
+    counts = [
+        {
+            "transactions": len(arrived.transaction),
+            "missing": arrived.missing,
+            "bytes": flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
+        }
+        for n, arrived in enumerate(arrivals)
+    ]
+    traffic = functools.cache(lambda *numbers: _traffic([flows[n] for n in numbers]))
     found = []
     for number, group in enumerate(groups):
         channels = group.nodes[0].channels
@@ -994,31 +1006,29 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
                 channel=channels[n - 1].name if n else None,
                 count=len(names),
                 members=names if len(names) > 1 else (),
-                transactions=len(arrived.transaction),
-                missing=arrived.missing,
-                bytes=flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
                 lag=lags[n][number],
+                **counts[n],
             )
-            for n, arrived in enumerate(arrivals)
+            for n in range(len(arrivals))
         ]
         shared: dict[str, list[int]] = {}
         for n, channel in enumerate(channels):
             shared.setdefault(channel.legs[-1].link, []).append(n)
-        links = [_link(group, numbers, [flows[n] for n in numbers]) for numbers in shared.values()]
+        links = [_link(group, numbers[0], traffic(*numbers)) for numbers in shared.values()]
         found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
     return found
 
 
-def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
+def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
     """Return the figures (bytes, messages, outages) of a link over which one or more channels of a node read.
 
-    ``group`` has the node and those with equal figures. ``numbers`` has the indexes of the link's channels in the
-    node's ``channels``. ``flows`` has the received transactions of each of these channels, in the same order.
+    ``group`` has the node and those with equal figures. ``number`` is the index of one of the link's channels in the
+    node's ``channels``, and ``traffic`` has the figures that :func:`_traffic` returns.
     """
-    leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
-    names = tuple(node.channels[numbers[0]].legs[-1].link for node in group.nodes)
+    leg, hop = group.nodes[0].channels[number].legs[-1], group.routes[number].hops[-1]
+    names = tuple(node.channels[number].legs[-1].link for node in group.nodes)
     return LinkFigures(
-        name=leg.link,
+        name=names[0],
         source=leg.source,
         target=leg.target,
         count=len(names),
@@ -1026,12 +1036,21 @@ def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFi
         rate=hop.rate,
         delay=hop.delay // MICROSECOND + group.delay,
         jitter=hop.jitter // MICROSECOND,
-        bytes=sum(flow.bytes for flow in flows),
-        transactions=sum(len(flow.arrived.transaction) for flow in flows),
-        messages=_sum(flow.messages for flow in flows),
-        overhead=_sum(flow.overhead for flow in flows),
-        outages=tuple(_outage(flows, *outage) for outage in flows[0].outages),
+        **traffic,
     )
+
+
+def _traffic(flows: Sequence[Flow]) -> dict[str, Any]:
+    """Return the figures of a link that do not depend on its delay, for a link with the received transactions
+    ``flows``.
+    """
+    return {
+        "bytes": sum(flow.bytes for flow in flows),
+        "transactions": sum(len(flow.arrived.transaction) for flow in flows),
+        "messages": _sum(flow.messages for flow in flows),
+        "overhead": _sum(flow.overhead for flow in flows),
+        "outages": tuple(_outage(flows, *outage) for outage in flows[0].outages),
+    }
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints, sums
+from dumpfilter.simulation import _hop
 from dumpfilter.simulation.results import LagFigures
 
 CAUGHT_UP_SHARE = 99
@@ -41,13 +42,12 @@ def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
     >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
     [2, 4]
     """
-    left, found, passed = lags.copy(), [], 0
-    for share in shares:
-        rank = max(-(-len(lags) * share // 100) - 1, 0) - passed
-        # numpy finds one rank at a time with vector instructions, and several in ten times the time.
-        left.partition(rank)
-        found.append(int(left[rank]))
-        left, passed = left[rank:], passed + rank
+    ranks = np.maximum(-(-len(lags) * np.array(shares) // 100) - 1, 0)
+    kept = np.empty(len(lags) + 1, np.int64)
+    count = _hop.narrow(np.ascontiguousarray(lags, np.int64), ranks, np.empty(_hop.BINS, np.int32), kept)
+    kept = kept[:count]
+    kept.partition(ranks)
+    found: list[int] = kept[ranks].tolist()
     return found
 
 
@@ -61,26 +61,16 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
+    committed, lags = (np.ascontiguousarray(one, np.int64) for one in (committed, lags))
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
-        # Each arrival adds the part above the limit of the node's lag just before it, and subtracts that of the lag
-        # just after it.
         since = _oldest_missing(committed)
-        before = lags if since is committed else lags + (committed - since)
-        after = lags[:-1] + (committed[:-1] - since[1:])
-        above = [_above(before, limit - delay) - _above(after, limit - delay) for delay in delays]
+        above = [_hop.time_above(committed, since, lags, int(limit - delay)) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above, strict=True)
     ]
-
-
-def _above(lags: Ints, limit: int) -> int:
-    """Return by how much the lags exceed ``limit``, added up over the lags above ``limit``, microseconds. The time
-    during which a node's lag is above the limit is a difference of two such sums.
-    """
-    return int((lags[lags > limit] - limit).sum())
 
 
 def _oldest_missing(committed: Ints) -> Ints:
@@ -92,7 +82,7 @@ def _oldest_missing(committed: Ints) -> Ints:
     """
     if (committed[1:] >= committed[:-1]).all():
         return committed
-    found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
+    found: Ints = np.ascontiguousarray(np.minimum.accumulate(committed[::-1])[::-1])
     return found
 
 

@@ -105,3 +105,10 @@ def test_a_transaction_of_gigabytes_leaves_a_slow_link_evenly() -> None:
     needed = np.array([16_000_000_000])
     found = lag.carried(needed, np.array([2 * 10**9]), needed, lag.Window(hour, 5))
     assert found.tolist() == [450_000_000] * 4 + [200_000_000]
+
+
+@given(st.lists(st.one_of(st.integers(-9, 9), st.integers(-(1 << 40), 1 << 60)), min_size=1, max_size=300))
+def test_percentiles_of_any_numbers(lags: list[int]) -> None:
+    found = lag.percentiles_of(np.array(lags, np.int64), (0, 50, 95, 99, 100))
+    ordered = sorted(lags)
+    assert found == [ordered[max(-(-len(lags) * share // 100) - 1, 0)] for share in (0, 50, 95, 99, 100)]
