@@ -337,7 +337,15 @@ class OddWorkload:
             f"UPDATE {a} AS {alias}, {b} y SET y.v = {v}",
             f"UPDATE ({values}) d, {a} x, {b} y SET y.v = {v}",
         ]
-        return [*forms, f"UPDATE (TABLE {b}) d, {a} x SET x.v = {v}"] if self._family == "mysql" else forms
+        if self._family == "mysql":
+            return [*forms, f"UPDATE (TABLE {b}) d, {a} x SET x.v = {v}"]
+        return [
+            *forms,
+            # These are MariaDB 11's.
+            f"DELETE FROM {a} {self._random.choice(('AS x', 'x', 'history', 't'))} WHERE id % 9 = 1",
+            f"DELETE x FROM {a} x JOIN {b} y USING (id) ORDER BY x.id DESC LIMIT 1",
+            f"DELETE FROM {a} AS x USE INDEX (PRIMARY) WHERE id IN (SELECT id FROM {b}) RETURNING id",
+        ]
 
     def _tables_changed(self) -> list[str]:
         a, b, new, new2 = self._table(), self._table(), self._new(), self._new()
@@ -401,6 +409,13 @@ class OddWorkload:
                 f"DROP TABLE IF EXISTS {a} WAIT 2, {b}",
                 f"DROP INDEX IF EXISTS i{n - 1} ON {a}",
                 f"CREATE INDEX IF NOT EXISTS i{n} ON {a} (v)",
+                # These six are MariaDB 11's.
+                f"CREATE TABLE {new} (id INT PRIMARY KEY, v INT, w VARCHAR(9), e VECTOR(2) NOT NULL, VECTOR KEY (e))",
+                f"ALTER TABLE {a} EXCHANGE PARTITION p0 WITH TABLE {b} WITHOUT VALIDATION",
+                f"ALTER TABLE {a} CONVERT TABLE {b} TO PARTITION p2 VALUES LESS THAN (50) WITH VALIDATION",
+                f"CREATE SEQUENCE {self._new('seq', 's_q')} AS TINYINT UNSIGNED",
+                f"ALTER TABLE {a} ADD COLUMN c{n} INT, ALGORITHM=COPY, LOCK=NONE",
+                f"ALTER SEQUENCE {if_exists}{self._new('seq', 's_q')} AS BIGINT",
             ]
             if sequence := self._one(self._objects.sequences):
                 forms += [
@@ -462,6 +477,21 @@ class OddWorkload:
             f"CREATE {replaces}{definer}EVENT {maybe}{self._new('ev', 'E v')} ON SCHEDULE EVERY 1 YEAR DISABLE "
             f"DO {body}",
         ]
+        if self._family == "mariadb":
+            # Without the mode ORACLE these are MariaDB 11's.
+            package = self._new("k", "package")
+            forms += [
+                f"CREATE {replaces}{definer}PACKAGE {maybe}{package} PROCEDURE p(); FUNCTION f(x INT) RETURNS INT; END",
+                f"CREATE {replaces}{definer}PACKAGE BODY {maybe}{package} PROCEDURE p() {body}; "
+                f"FUNCTION f(x INT) RETURNS INT BEGIN {body}; RETURN x; END; END",
+                f"DROP PACKAGE {self._random.choice(('', 'BODY '))}{if_exists}{package}",
+                f"CALL {package}.p()",
+                f"INSERT INTO {a} (v) VALUES ({package}.f(1))",
+                f"CREATE {replaces}{definer}PROCEDURE {maybe}{routine}(x INT DEFAULT {n}) {security}{body}",
+                f"CALL {routine}()",
+                f"CREATE {replaces}FUNCTION {routine}(x INT) RETURNS ROW(a INT, b INT) "
+                f"BEGIN DECLARE r ROW(a INT, b INT); {body}; RETURN r; END",
+            ]
         if one := self._one(self._objects.views):
             forms += [f"DROP VIEW {if_exists}{one}", f"RENAME TABLE {one} TO {self._new('v', 'V')}"]
             forms.append(f"DROP VIEW IF EXISTS {one}, {self._new('nosuch')}")
@@ -527,6 +557,12 @@ class OddWorkload:
             f"SET PASSWORD FOR {user} = {'PASSWORD' if self._family == 'mariadb' else ''}('Se-1')",
             f"SET PASSWORD FOR {user} = 'Se-2'",
         ]
+        if self._family == "mariadb":
+            forms.append(f"GRANT SHOW CREATE ROUTINE ON {database}.* TO {user}")
+            if function := self._one(self._objects.functions):
+                forms.append(f"GRANT SHOW CREATE ROUTINE ON FUNCTION {function} TO {user}")
+            forms.append(f"GRANT EXECUTE ON PACKAGE {self._new('k', 'package')} TO {user}")
+            forms.append(f"CREATE USER {user} IDENTIFIED VIA parsec USING PASSWORD('p')")
         if routine := self._one(self._objects.procedures):
             forms.append(f"GRANT EXECUTE ON PROCEDURE {routine} TO {user}")
         if self._current[self._session] is not None:
