@@ -54,6 +54,8 @@ class Dropped(NamedTuple):
     """For each sent transaction, the time at which the sender makes the last separate report message, nanoseconds."""
     size: int = 0
     """The size of one separate report message, bytes."""
+    after: int = 0
+    """The number of separate messages after the last sent transaction."""
 
 
 _NONE = -(1 << 62)

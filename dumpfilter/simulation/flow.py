@@ -655,7 +655,12 @@ def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> 
     # All polls between those of two sent transactions find nothing to send.
     first = np.minimum(np.append(0, poll[:-1]) + 1, poll)
     return Dropped(
-        np.where(is_told, GAP_BYTES, 0), poll - first, polls.time[first], polls.time[poll - 1], empty_chunk
+        np.where(is_told, GAP_BYTES, 0),
+        poll - first,
+        polls.time[first],
+        polls.time[poll - 1],
+        empty_chunk,
+        len(polls.time) - 1 - int(poll[-1] if len(poll) else 0),
     )
 
 
@@ -872,7 +877,7 @@ def _flow(
     parameters are the bytes of the received transactions, the number of messages, and the bytes of the reports about
     dropped transactions.
     """
-    hop, count = route.hops[-1], len(lags)
+    hop, count, dropped = route.hops[-1], len(lags), departing.dropped
     transaction, sizes, counts, _ = departing.content
     kept: Any = slice(None) if counts is None else counts[:count]
     missing = len(transaction) - count if counts is None else int(counts[count:].sum())
@@ -893,7 +898,7 @@ def _flow(
         Arrived(transaction[:count][kept], departing.committed[:count][kept], lags[kept], missing),
         nbytes,
         messages if has_messages else None,
-        messages * schedule.overhead + told if has_messages else None,
+        messages * schedule.overhead + told + dropped.after * dropped.size if has_messages else None,
         [
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
             for down in hop.downs

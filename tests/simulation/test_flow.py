@@ -220,6 +220,15 @@ def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     assert outcome.links[0].overhead == 2 * 93 + 35
 
 
+def test_dropped_transactions_after_the_last_sent_one_are_reported() -> None:
+    hop = Hop(64_000, message=4096, sender=Sender.SLAVE, filter=0)
+    for sent in ([], [0]):
+        outcome = outcome_of(
+            [Route("m", (hop,))], {"m": Schedule(traffic([0, SECOND], [10, 10], [sent]))}, limit=0
+        )
+        assert outcome.links[0].overhead == 2 * 93 + 35 * (2 - len(sent))
+
+
 def test_a_transaction_that_is_dropped_beside_the_first_sent_one_is_known_with_it() -> None:
     first = Hop(64_000, delay=5 * MILLISECOND, message=4096, sender=Sender.SLAVE, filter=0)
     reached = Schedule(traffic([0, 0], [10, 10], [[1]])).reached((first,))
