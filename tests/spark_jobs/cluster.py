@@ -14,7 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 """Options for Java programs that run only for seconds."""
 
 SETTINGS = {

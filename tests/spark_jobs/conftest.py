@@ -15,9 +15,18 @@ import pytest
 from dumpfilter.spark_jobs.options import SparkSettings
 from dumpfilter.spark_jobs.spark import spark_context
 from tests.mariadb import MariaDb
+from tests.spark_jobs.cluster import QUICK
 from tests.spark_jobs.environment import pack
 
 SHARED = ("spark", "mariadb", "environment")
+
+QUICK_CONF = [
+    f"spark.driver.extraJavaOptions={QUICK}",
+    # Each query of a few rows would be compiled to Java, which takes longer than the query.
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+]
+"""Settings of Spark for queries of a few rows."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -31,7 +40,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    with spark_context(SparkSettings(master="local[2]")) as context:
+    with spark_context(SparkSettings(master="local[2]", conf=QUICK_CONF)) as context:
         yield SparkSession(context)
 
 

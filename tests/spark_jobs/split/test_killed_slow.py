@@ -18,6 +18,7 @@ import pytest
 from dumpfilter.base.errors import OutputError
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import split
+from tests.spark_jobs.cluster import QUICK
 from tests.spark_jobs.split.dying import (
     check_alone,
     check_left,
@@ -152,7 +153,9 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
 
 def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     planned = ".out.split-*/plan/??????"
-    with _begun(source, tmp_path / "out", surroundings, planned, "--spark-master", "local[2]") as process:
+    quick = f"spark.driver.extraJavaOptions={QUICK}"
+    engine = ("--spark-master", "local[2]", "--conf", quick)
+    with _begun(source, tmp_path / "out", surroundings, planned, *engine) as process:
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]
     assert (process.returncode, b"Traceback" in said) == (130, False), said
