@@ -63,11 +63,7 @@ class KeptPayload:
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that the filters could not decide.
-
-    If the transaction is sent whole because its part would not be smaller, the inner events that the filter drops
-    count, too. The slave drops them.
-    """
+    """The number of inner events that the filters could not decide."""
     replaced: bytes | None = None
     """The new Transaction_payload event that holds only the inner events to send. None if the original event is sent
     unchanged or dropped."""
@@ -162,11 +158,7 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
         return KeptPayload(size, undecided, hits=plan.hits)
     with _turns if inner.end > _LARGE else nullcontext():
         kept = render(plan, opened(), 0, _no_file, inner.format_description)
-        closed = close_payload(kept, source(), fd, may_grow=bool(flags.boundary))
-    if closed is None:
-        # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets the
-        # whole transaction. Each event that the slave must drop is counted.
-        return KeptPayload(size, undecided + plan.counts.events_dropped)
+        closed = close_payload(kept, source(), fd)
     return KeptPayload(len(closed), undecided, closed, plan.hits)
 
 
@@ -204,31 +196,24 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
     return decode_transaction_payload(fd.body(event)).open()
 
 
-def close_payload(
-    events: bytes, source: bytes, fd: FormatDescription, *, may_grow: bool = False
-) -> bytes | None:
+def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
     """Return a new Transaction_payload event that holds ``events``, a part of the events in the original event
     ``source``. ``fd`` is the file's format description event.
 
-    The new event takes the header and end_log_pos of ``source``. Return None if the new event is not shorter than
-    ``source`` with any compression, since the master then sends ``source``. With ``may_grow`` the shortest new event is
-    returned in this case, because a slave must not see what an imposed filter (set by the master's operator) drops.
+    The new event takes the header and end_log_pos of ``source``. It may be longer than ``source``, since not every
+    reader drops the other events by itself. Examples are a slave behind a slave, and one with ``FILTER_ON = 'MASTER'``.
     Raises BinlogUnsupported if the new event would be larger than any event may be.
     """
     header = EventHeader.unpack(source)
     around = HEADER_LENGTH + fd.checksum_length
     forms = []
     for body in _forms(events, decode_transaction_payload(fd.body(source)).compression):
-        if len(body) < header.size - around:
-            return with_body(header, body, checksum=fd.checksum)
         forms.append(body)
-    if not may_grow:
-        return None
+        if len(body) < header.size - around:
+            break
     body = min(forms, key=len)
     if around + len(body) > _LARGEST_EVENT:
-        raise BinlogUnsupported(
-            "the part of a compressed transaction that imposed filters allow does not fit into one event"
-        )
+        raise BinlogUnsupported("the part of a compressed transaction to send does not fit into one event")
     return with_body(header, body, checksum=fd.checksum)
 
 

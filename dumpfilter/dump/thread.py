@@ -579,8 +579,8 @@ class SentEvents:
         event, as an array of bool.
 
         ``k`` is an index in the list of threads with which this record was made. ``offset`` is the byte offset in the
-        file of the Transaction_payload event, and ``count`` the number of events inside. A master may send a compressed
-        transaction whole because its part would not be smaller. Then all inner events count as sent.
+        file of the Transaction_payload event, and ``count`` the number of events inside. If the master sends a
+        compressed transaction whole, all inner events count as sent.
         """
         part = self._inside[k].get(offset)
         return np.full(count, self.of(k, np.array([offset]))[0]) if part is None else part

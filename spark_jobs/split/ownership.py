@@ -521,9 +521,7 @@ class Assigner:
                 source = read(int(segment.offset[event]), int(segment.size[event]))
                 data = open_payload(source, fd)
             kept = render(share.plan, data, 0, read, inner.format_description)
-            closed = close_payload(kept, source, fd)
-            if closed is not None:
-                parts.setdefault(share.output, {})[event] = closed
+            parts.setdefault(share.output, {})[event] = close_payload(kept, source, fd)
         return self.owners.code(share.output for share in shares)
 
 

@@ -283,11 +283,8 @@ def _plain_events(group: list[Event], effects: Effects) -> Iterable[Event]:
             yield from inside
 
 
-def validate(fd: FormatDescription, stream: bytes, source: bytes, *, may_grow: bool = False) -> None:
-    """Assert that ``stream`` is valid and made from ``source``. Both begin after the format description event.
-
-    A compressed transaction of which a part is dropped must become smaller, unless it ``may_grow``.
-    """
+def validate(fd: FormatDescription, stream: bytes, source: bytes) -> None:
+    """Assert that ``stream`` is valid and made from ``source``. Both begin after the format description event."""
     originals = iter(events_of(fd, source))
     unused = _maps_without_rows(fd, events_of(fd, source))
     for group in transactions_of(events_of(fd, stream)):
@@ -295,7 +292,6 @@ def validate(fd: FormatDescription, stream: bytes, source: bytes, *, may_grow: b
             original = next((one for one in originals if _is_from(one, event)), None)
             assert original is not None, f"{event.name} is not in the source, or in another place"
             if event.raw != original.raw and event.type == T.TRANSACTION_PAYLOAD:
-                assert may_grow or event.header.size < original.header.size
                 _part_of(original, event)
         _validate_transaction(fd, group, unused)
 
