@@ -29,7 +29,7 @@ from dumpfilter.analyse.traffic.transactions import (
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.gtid_events import MICROSECONDS
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.packets.stand_ins import EVENTS
+from dumpfilter.dump.packets.stand_ins import EVENTS, GtidSynthesis
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.plan import Clock, FilterKey, SetTraffic
@@ -112,6 +112,7 @@ def read_traffic(
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         sent=sent,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
+        gap_stand_in_bytes=GtidSynthesis(indexed.newest).size if indexed.newest.family == "mysql" else 0,
         stand_in_events=EVENTS[indexed.newest.family],
         stand_ins_joined=indexed.newest.family == "mariadb",
         warnings=tuple(indexed.warnings("sent to every slave")),

@@ -558,14 +558,16 @@ class Content(NamedTuple):
     """The bytes of events outside transactions. 0 if the filter passes any transaction, with which they count."""
 
 
-def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
+def content(
+    traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None, earlier: int | None = None
+) -> Content:
     """Return the transactions that cross a link, with the bytes of each in the link's encoding (``form``), such as gRPC
     chunks or MySQL packets.
 
     ``traffic`` has the transactions of the sender's binlog, and ``number`` is the index of the filter on the link
     (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. These times
     matter only for empty transactions that replace dropped ones. None means that the sender finds all transactions
-    together.
+    together. ``earlier`` is the index of the filter on the link to the sender, if the sender is a slave of dumpfilter.
     """
     sent = traffic.sent(number)
     overhead = 0 if form is Form.EVENTS else PACKET_BYTES
@@ -575,22 +577,27 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
         return packets
     if form is Form.PACKETS:
         return packets
-    return _with_stand_ins(traffic, packets, np.zeros(len(traffic), np.int64) if seen is None else seen)
+    seen = np.zeros(len(traffic), np.int64) if seen is None else seen
+    return _with_stand_ins(traffic, packets, seen, earlier)
 
 
-def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
+def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints, earlier: int | None) -> Content:
     """Return the sent transactions together with the stand-ins, which are empty transactions in place of dropped ones.
     A real replica (MySQL or MariaDB server) gets them, so that it has the GTIDs of dropped transactions.
 
     ``traffic`` has all transactions of the sender's binlog, and ``sent`` those that the filter passes. ``seen`` has the
     time at which the sender finds each transaction. MariaDB needs one stand-in for consecutive dropped transactions
-    that are found together. Dropped transactions without a GTID get no stand-in.
+    that are found together. Dropped transactions without a GTID get no stand-in. A slave makes shorter ones for
+    transactions that its master dropped by the filter with the index ``earlier`` (None: no filter).
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
-    sizes = np.where(
-        traffic.stand_in_bytes > 0, traffic.stand_in_bytes + PACKET_BYTES * traffic.stand_in_events, 0
-    )
+    made = traffic.stand_in_bytes.copy()
+    if earlier is not None and traffic.gap_stand_in_bytes:
+        made = np.minimum(made, traffic.gap_stand_in_bytes)
+        had = traffic.sent(earlier).transaction
+        made[had] = traffic.stand_in_bytes[had]
+    sizes = np.where(made > 0, made + PACKET_BYTES * traffic.stand_in_events, 0)
     is_sent = np.zeros(len(traffic), np.bool_)
     is_sent[sent.transaction] = True
     if traffic.stand_ins_joined:
@@ -783,7 +790,9 @@ class Schedule:
         together = seen = self._seen(*_looking(way, hop))
         for down in hop.idle:
             together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
-        found = content(self.traffic, hop.form, hop.filter, together)
+        has_gaps = way and hop.sender is Sender.SLAVE and way[-1].form is Form.EVENTS
+        earlier = way[-1].filter if has_gaps else None
+        found = content(self.traffic, hop.form, hop.filter, together, earlier)
         sent = found.transaction
         if hop.form is Form.EVENTS and hop.filter is not None:
             polls = self._polls(*_looking(way, hop)) if hop.sender else None

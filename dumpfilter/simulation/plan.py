@@ -430,6 +430,10 @@ class SetTraffic:
     """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
     transaction is dropped. 0: the transaction has no GTID.
     """
+    gap_stand_in_bytes: int = 0
+    """The bytes of a stand-in that a slave makes for a transaction that its own master dropped. 0: as many as that
+    master's stand-in has.
+    """
     stand_in_events: int = 0
     """The number of events in one stand-in (an empty transaction in place of a dropped one)."""
     stand_ins_joined: bool = False

@@ -68,6 +68,12 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
         assert len(departing.content.transaction) == expected
 
 
+def test_a_slave_makes_the_stand_ins_of_what_its_master_dropped() -> None:
+    given = replace(traffic([0] * 3, [100] * 3, [[0, 1], [0]], stand_in=52), gap_stand_in_bytes=50)
+    way = (Hop(filter=0), Hop(sender=Sender.SLAVE, form=Form.STAND_INS, filter=1))
+    assert Schedule(given).departing(way).content.bytes.tolist() == [110, 52 + 15, 50 + 15]
+
+
 def test_a_link_over_which_no_transaction_comes_has_the_bytes_of_other_events() -> None:
     given = traffic([0], [1000], [[]], stand_in=50)
     empty = given.sent(0)._replace(outside=(183, 2))

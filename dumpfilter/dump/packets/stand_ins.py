@@ -126,6 +126,12 @@ class GtidSynthesis:
         self._has_commit_time = version >= _WITH_COMMIT_TIME
         self._has_server_version = version >= _WITH_SERVER_VERSION
 
+    @property
+    def size(self) -> int:
+        """The length of a stand-in (empty transaction) whose GTID has no tag, bytes."""
+        checksums = 2 * self._fd.checksum_length
+        return len(self._template(bytes(16), 0)) + BEGIN_LENGTH + XID_LENGTH + checksums
+
     def gtids(
         self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
     ) -> tuple[bytes | memoryview, int | Integers]:
