@@ -56,6 +56,8 @@ def selected(
                 taken.add(int(begins[number]))
             else:
                 assert applied.txn_source[number] in (-1, R.KEPT)
+        if wanted.stop_position is not None and segment.end >= wanted.stop_position:
+            assert selection.done
     return taken
 
 

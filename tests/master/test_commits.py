@@ -140,6 +140,10 @@ def test_commits_are_cut_wherever_the_receiver_stopped(name: str) -> None:
         assert first is not None
         assert second is not None
         assert [each.data for each in (*first, *second)] == [each.data for each in commits]
+        ends = [commit.end for commit in commits]
+        for at, place in enumerate([begin, *ends]):
+            assert tail.since("bin.000001", place) == [*first, *second][at:]
+        assert tail.since("bin.000002", begin) == tail.since("bin.000001", begin - 1) == []
 
 
 def test_the_rest_of_an_unknown_transaction_has_no_shape() -> None:

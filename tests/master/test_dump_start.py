@@ -16,7 +16,7 @@ from dumpfilter.base.errors import BinlogUnreadable, ConnectionLost, PositionErr
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
-from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.gtid import empty_set, parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.master import dump_start
 from dumpfilter.master.dump_start import (
@@ -228,4 +228,17 @@ def test_a_dropped_transaction_is_no_hole_of_a_relay_log(tmp_path: Path) -> None
     for number in range(1, 75):
         have = parse_gtid_set(f"0-11-{number}", "mariadb")
         check_no_hole(have, start_after(have, store).file, store)
+    store.close()
+
+
+def test_a_dump_by_gtid_begins_in_no_file_that_another_process_has_purged(tmp_path: Path) -> None:
+    for name in ("bin.000001", "bin.000002"):
+        shutil.copy(DATA / "oracle/mysql-row" / name, tmp_path)
+    index = tmp_path / "bin.index"
+    index.write_text("bin.000001\nbin.000002\n")
+    store = BinlogStore(index)
+    assert start_after(empty_set("mysql"), store).file == "bin.000001"
+    index.write_text("bin.000002\n")
+    with pytest.raises(PositionError):
+        start_after(empty_set("mysql"), store)
     store.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.packets.protocol import frame
+from dumpfilter.dump.packets.protocol import NOTHING, frame, frame_each
 
 LARGEST = 0xFFFFFF
 
@@ -52,11 +52,13 @@ def test_each_event_is_one_packet(events: list[bytes], sequence: int, kind: type
     assert (bytes(framed), after) == _expected(events, sequence, [b"\0"] * len(events))
 
 
-@given(EVENTS, st.sampled_from([2, 4, 16, 30, 160, 162]))
-def test_events_that_a_replica_has_not_asked_for(events: list[bytes], left_out: int) -> None:
+@given(EVENTS, st.integers(0, 255), st.sampled_from([2, 4, 16, 30, 160, 162, NOTHING]))
+def test_events_that_a_replica_has_not_asked_for(events: list[bytes], sequence: int, left_out: int) -> None:
     kept = [event for event in events if event[4] != left_out]
-    framed, after, *_ = frame(b"".join(events), 7, left_out=left_out)
-    assert (bytes(framed), after) == _expected(kept, 7, [b"\0"] * len(kept))
+    expected = _expected(kept, sequence, [b"\0"] * len(kept))
+    framed, after, *_ = frame(b"".join(events), sequence, left_out=left_out)
+    assert (bytes(framed), after) == expected
+    assert frame_each(events, sequence, left_out=left_out) == expected
 
 
 @pytest.mark.parametrize("times", [1, 2])
