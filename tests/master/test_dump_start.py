@@ -21,6 +21,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.master import dump_start
 from dumpfilter.master.dump_start import (
     Wanted,
+    _ahead,
     _file_for,
     ahead_of,
     check_no_hole,
@@ -231,12 +232,16 @@ def test_a_dropped_transaction_is_no_hole_of_a_relay_log(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_dump_by_gtid_begins_in_no_file_that_another_process_has_purged(tmp_path: Path) -> None:
+def test_another_process_adds_and_purges_files(tmp_path: Path) -> None:
     for name in ("bin.000001", "bin.000002"):
         shutil.copy(DATA / "oracle/mysql-row" / name, tmp_path)
     index = tmp_path / "bin.index"
-    index.write_text("bin.000001\nbin.000002\n")
+    index.write_text("bin.000001\n")
     store = BinlogStore(index)
+    wanted = Wanted(None, "bin.000002", 4)
+    assert _ahead(wanted, store, "") is not None
+    index.write_text("bin.000001\nbin.000002\n")
+    assert _ahead(wanted, store, "") is None
     assert start_after(empty_set("mysql"), store).file == "bin.000001"
     index.write_text("bin.000002\n")
     with pytest.raises(PositionError):
