@@ -161,7 +161,6 @@ class SummaryTarget:
         """Commit the open transaction, so that :meth:`state` shows its changes."""
         for kind, changed in self._changed.items():
             self._committed[kind].update(changed)
-            changed.clear()
 
     def rows(
         self,
