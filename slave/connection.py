@@ -45,8 +45,13 @@ ROUND_TRIPS = 3
 A connection takes two round trips, and ``net_timeout`` must be longer than one.
 """
 
+_LARGEST_MESSAGE = 64 << 20
+"""The size of a master's message above which gRPC refuses the message, bytes. A chunk has at most 8 MiB of events, and
+the gaps and GTIDs of one segment.
+"""
+
 CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
     # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
     # long the slave waits before it connects again.
     ("grpc.use_local_subchannel_pool", 1),

@@ -37,7 +37,7 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.base.logs import logger
-from dumpfilter.base.printable import printable
+from dumpfilter.base.printable import printable, visible
 from dumpfilter.base.waiting import Backoff, watching
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
@@ -317,7 +317,7 @@ class IoThread(ChannelThread):
                 connection.explain_failure(source, error, lambda: self.stopping)
                 raise
             kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
-            raise kind(f"{self._where}: {error.details()}") from error
+            raise kind(f"{self._where}: {visible(error.details() or '')}") from error
         try:
             check_versions(
                 slave=Speaker(PROTOCOL, __version__),
@@ -396,7 +396,7 @@ class IoThread(ChannelThread):
             case grpc.Future() if error.cancelled():
                 return _SILENT
             case grpc.RpcError():
-                code, details = error.code(), error.details() or ""
+                code, details = error.code(), visible(error.details() or "")
                 if code in _REGISTERED_ANEW:
                     return f"{_REGISTERED_ANEW[code]}: {details}"
                 if code in _RETRIED:

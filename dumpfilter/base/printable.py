@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LONGEST_IN_LOG = 200
 """The number of characters to which a log line cuts a text that comes from a client."""
+
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""The control characters but tab and line end, and the characters that change the direction of text."""
 
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"}
 
@@ -22,16 +26,13 @@ def printable(text: str, most: int = LONGEST_IN_LOG) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return the text with all control characters escaped but tabs and line ends, so that the text cannot command a
-    terminal.
+    r"""Return the text with what commands a terminal or misleads its reader escaped: control characters but tabs and
+    line ends, and characters that change the direction of text.
 
-    >>> for_terminal("a\tb\x1b]0;title\x07\n")
-    'a\tb\\x1b]0;title\\x07\n'
+    >>> for_terminal("a\tb\x1b]0;title\x07\n"), for_terminal("\u202egpj")
+    ('a\tb\\x1b]0;title\\x07\n', '\\u202egpj')
     """
-    return "".join(
-        c if c in "\t\n" or unicodedata.category(c) != "Cc" else c.encode("unicode_escape").decode("ascii")
-        for c in text
-    )
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def visible(name: str) -> str:

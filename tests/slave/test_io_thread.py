@@ -50,6 +50,7 @@ class Servicer(rpc.DumpFilterServicer):
         self.refuse: list[tuple[grpc.StatusCode, str]] = []
         self.uuid = "master"
         self.protocol = 2
+        self.reason = ""
         self.ids = count(1)
         self.sent = 0
 
@@ -85,7 +86,7 @@ class Servicer(rpc.DumpFilterServicer):
                 yield self.master.heartbeat()
                 time.sleep(0.02)
         elif isinstance(then, grpc.StatusCode):
-            context.abort(then, f"because of {then.name}")
+            context.abort(then, self.reason or f"because of {then.name}")
 
 
 @pytest.fixture
@@ -384,3 +385,21 @@ def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
     thread.run()
     assert sent_meanwhile[0] < 200
     assert thread.counters.received["chunks"] >= 400
+
+
+def test_a_masters_refusal_is_one_line_without_commands(served, tmp_path):
+    servicer = served()
+    servicer.refuse = [(grpc.StatusCode.NOT_FOUND, "x\ndumpfilter: all is well\u202e\x1b[2J")]
+    with pytest.raises(RegistrationRefused, match=r"x\\ndumpfilter: all is well\\u202e\\x1b\[2J$"):
+        make_thread(tmp_path / "s", servicer.port).run()
+    servicer.plays = iter([(0, grpc.StatusCode.DATA_LOSS)])
+    servicer.reason = "y\nz"
+    with pytest.raises(BinlogCorrupt, match=r"y\\nz$"):
+        make_thread(tmp_path / "s", servicer.port).run()
+
+
+def test_an_endless_message_is_refused(served, tmp_path):
+    servicer = served()
+    servicer.master.chunks = lambda *_: [pb.Chunk(previous_file="x" * (64 << 20))]
+    with pytest.raises(ConnectionLost, match="larger than max"):
+        make_thread(tmp_path / "s", servicer.port, retry_count=1).run()
