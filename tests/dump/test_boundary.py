@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.binlog.events import EventType as T
 from dumpfilter.dump.boundary import allows_text
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter import Filter, Rule, RuleKind
+from dumpfilter.filter.base import OnUndecided
 from dumpfilter.index.subjects import TableSubject
-from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law
+from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law, receive
 from tests.dump.marked import MarkedBinlog, marked_binlogs
-from tests.strategies import rules
+from tests.strategies import DIALECTS, MadeBinlog, _Builder, query_body, rules
 
 SIZES = {"segment_size": st.integers(1, 1500), "chunk_size": st.sampled_from([1, 200, 1 << 18])}
 
@@ -30,6 +32,26 @@ def test_what_all_filters_allow_arrives(
     binlog: MarkedBinlog, own: list[Rule], imposed: list[Imposed], segment_size: int, chunk_size: int
 ) -> None:
     check_law(binlog, own, imposed, segment_size=segment_size, chunk_size=chunk_size)
+
+
+@pytest.mark.parametrize("on_undecided", OnUndecided)
+@pytest.mark.parametrize("segment_size", [1, 1 << 16])
+def test_blocks_before_another_statement_are_not_its_own(
+    on_undecided: OnUndecided, segment_size: int
+) -> None:
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
+    builder.add(T.QUERY, query_body(b"BEGIN"))
+    builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0" + b"secret")
+    builder.add(T.APPEND_BLOCK, b"\7\0\0\0" + b"secret")
+    builder.add(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "shop"))
+    builder.add(T.XID, bytes(8))
+    binlog = MarkedBinlog(MadeBinlog(builder.dialect, bytes(builder.data), [], []))
+    imposed = Imposed([Rule(RuleKind.IGNORE_DB, "hr")], on_undecided)
+    got = receive(binlog, [], [imposed], segment_size=segment_size, chunk_size=1 << 18)
+    assert (got.error is not None) == (on_undecided is OnUndecided.STOP)
+    assert (b"secret" in got.stream) == (on_undecided is OnUndecided.SEND)
+    assert (b"INSERT" in got.stream) == (on_undecided is not OnUndecided.STOP)
 
 
 NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])

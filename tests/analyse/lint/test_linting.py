@@ -406,8 +406,11 @@ def test_the_errors_at_which_a_mariadb_replica_stops(
     assert error in {one for warning in lint(rule_filter, known) for one in warning.errors}
 
 
-def test_upkeep_of_partitions_stops_no_replica() -> None:
-    known = knowledge("shop: CREATE TABLE t (i INT)", "hr: ALTER TABLE shop.t ANALYZE PARTITION p0")
+@pytest.mark.parametrize(
+    "statement", ["ALTER TABLE shop.t ANALYZE PARTITION p0", "DROP TABLE IF EXISTS shop.t"]
+)
+def test_statements_that_need_no_table_stop_no_replica(statement: str) -> None:
+    known = knowledge("shop: CREATE TABLE t (i INT)", f"hr: {statement}")
     rule_filter = Filter.from_options(["--replicate-ignore-db=shop"])
     assert Code.MISSING_TABLE not in {one.code for one in lint(rule_filter, known)}
 
