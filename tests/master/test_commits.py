@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dumpfilter.binlog.events import HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -165,6 +166,27 @@ def test_a_commit_with_a_seq_no_beyond_int64_has_no_shape() -> None:
     large = data[:HEADER_LENGTH] + (1 << 63).to_bytes(8, "little") + data[HEADER_LENGTH + 8 :]
     with pytest.raises(OtherEvents):
         cut_commits(large, commits[0].offset, source.file.format_description)
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_a_malformed_commit_has_no_shape(name: str) -> None:
+    _, (commit, *_), source = _first_commits(ORACLE / name)
+    fd = source.file.format_description
+    kinds = [event[4] for event in commit.events]
+    rows = next(at for at, kind in enumerate(kinds) if kind in ROWS)
+    table_map = kinds.index(EventType.TABLE_MAP)
+    spoilt = [(at, b"") for at in {0, 1, table_map, rows} if kinds[at] != EventType.ANNOTATE_ROWS]
+    spoilt.append((rows, fd.body(commit.events[rows])[:6]))
+    body = fd.body(commit.events[table_map])
+    spoilt += [(table_map, body[:end]) for end in range(8, len(b"\4shop\0") + 8)]
+    for at, body in spoilt:
+        event = with_body(EventHeader.unpack(commit.events[at]), body, checksum=fd.checksum)
+        data = b"".join([*commit.events[:at], event, *commit.events[at + 1 :]])
+        with pytest.raises(OtherEvents):
+            cut_commits(data, commit.offset, fd)
+    for at in {kinds.index(kind) for kind in (EventType.QUERY, EventType.TABLE_MAP) if kind in kinds}:
+        with pytest.raises(OtherEvents):
+            cut_commits(b"".join([*commit.events[:at], *commit.events[at + 1 :]]), commit.offset, fd)
 
 
 def test_statements_and_xa_transactions_have_no_shape() -> None:
