@@ -618,7 +618,7 @@ _TABLES_SHOWN = 3
 def render_inspection(found: Inspection, console: Console, *, top: int = TOP) -> None:
     """Print the statistics of a binlog set as tables. ``top`` limits the listed tables, transactions and statements."""
     total = sum(size for _, size in found.files)
-    console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {found.server_version}")
+    console.print(f"[bold]{_files(found)}, {total:,} bytes, written by {escape(found.server_version)}")
     if found.first_time is not None and found.last_time is not None:
         console.print(f"time: {_time(found.first_time)} to {_time(found.last_time)}")
     else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
+from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     ENCRYPTED_MAGIC,
@@ -163,7 +164,8 @@ class FormatDescription:
             raise BinlogUnsupported(f"the binlog's format version is {version}; only version 4 is read")
         if header_length != HEADER_LENGTH:
             raise corrupt(f"the header length is {header_length} instead of {HEADER_LENGTH}")
-        server_version = server.rstrip(b"\0").decode("ascii", "replace")
+        # The version stands in reports, greetings and comments of SQL texts, where a line end would end the comment.
+        server_version = printable(server.partition(b"\0")[0].decode("ascii", "replace"))
         in_use_cleared = bytearray(event)
         in_use_cleared[17] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
         raw = bytes(in_use_cleared)

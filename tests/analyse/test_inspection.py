@@ -386,3 +386,9 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BinlogCorrupt, match=r"bin[.]000002"):
         inspect_set(BinlogSet.open(path))
     assert inspect_set(BinlogSet.open(path), verify=False).transactions
+
+
+def test_a_version_is_no_markup() -> None:
+    out = StringIO()
+    render_inspection(Inspection("8.4[/x]", "mysql", [("bin.000001", 4)]), Console(file=out))
+    assert "written by 8.4[/x]" in out.getvalue()

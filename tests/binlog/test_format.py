@@ -72,6 +72,11 @@ def test_who_knows_checksums(version: str, checksum: bool) -> None:
     assert list(fd.post_header_lengths)[:27] == dialect.lengths
 
 
+def test_a_version_is_printable_text_before_the_first_zero_byte() -> None:
+    event = Dialect("x", "9.7\n\x1b[2J\0more", DIALECTS[0].lengths, "mysql", True).format_description()
+    assert FormatDescription.parse(event).server_version == r"9.7\n\x1b[2J"
+
+
 @pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.checksum], ids=lambda d: f"{d.name}-{d.gtids}")
 def test_every_flipped_bit(dialect: Dialect) -> None:
     """Every flipped bit is an error with file and position, except the in-use flag, which servers change."""
