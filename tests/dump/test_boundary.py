@@ -34,24 +34,36 @@ def test_what_all_filters_allow_arrives(
     check_law(binlog, own, imposed, segment_size=segment_size, chunk_size=chunk_size)
 
 
+def _transaction(*events: tuple[T, bytes]) -> MarkedBinlog:
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
+    for kind, body in events:
+        builder.add(kind, body)
+    return MarkedBinlog(MadeBinlog(builder.dialect, bytes(builder.data), [], []))
+
+
 @pytest.mark.parametrize("on_undecided", OnUndecided)
 @pytest.mark.parametrize("segment_size", [1, 1 << 16])
 def test_blocks_before_another_statement_are_not_its_own(
     on_undecided: OnUndecided, segment_size: int
 ) -> None:
-    builder = _Builder(DIALECTS[0])
-    builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
-    builder.add(T.QUERY, query_body(b"BEGIN"))
-    builder.add(T.BEGIN_LOAD_QUERY, b"\7\0\0\0" + b"secret")
-    builder.add(T.APPEND_BLOCK, b"\7\0\0\0" + b"secret")
-    builder.add(T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "shop"))
-    builder.add(T.XID, bytes(8))
-    binlog = MarkedBinlog(MadeBinlog(builder.dialect, bytes(builder.data), [], []))
+    blocks = [(kind, b"\7\0\0\0secret") for kind in (T.BEGIN_LOAD_QUERY, T.APPEND_BLOCK)]
+    insert = T.QUERY, query_body(b"INSERT INTO t VALUES (1)", "shop")
+    binlog = _transaction((T.QUERY, query_body(b"BEGIN")), *blocks, insert, (T.XID, bytes(8)))
     imposed = Imposed([Rule(RuleKind.IGNORE_DB, "hr")], on_undecided)
     got = receive(binlog, [], [imposed], segment_size=segment_size, chunk_size=1 << 18)
     assert (got.error is not None) == (on_undecided is OnUndecided.STOP)
     assert (b"secret" in got.stream) == (on_undecided is OnUndecided.SEND)
     assert (b"INSERT" in got.stream) == (on_undecided is not OnUndecided.STOP)
+
+
+@pytest.mark.parametrize("on_undecided", OnUndecided)
+def test_the_end_of_an_unknown_xa_transaction_is_sent_and_counts_once(on_undecided: OnUndecided) -> None:
+    binlog = _transaction((T.QUERY, query_body(b"XA COMMIT X'61',X'',1")))
+    imposed = Imposed([Rule(RuleKind.IGNORE_DB, "hr")], on_undecided)
+    got = receive(binlog, [], [imposed], segment_size=1 << 16, chunk_size=1 << 18)
+    assert b"XA COMMIT" in got.stream
+    assert got.undecided == 1
 
 
 NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])
