@@ -81,7 +81,7 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
     assert directory.counters.load() == RECORDS
     assert directory.drains.load() == SAVED_DRAINS
     assert directory.filters.load() == SAVED_FILTERS
-    assert oct((saved / COUNTERS).stat().st_mode & 0o777) == "0o640"
+    assert [oct(path.stat().st_mode & 0o777) for path in (saved, saved / COUNTERS)] == ["0o750", "0o640"]
     directory.close()
 
 

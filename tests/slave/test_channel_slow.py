@@ -78,6 +78,28 @@ def test_until_gtids(binlogs: Path, tmp_path: Path, options: tuple[str, ...], fi
             assert slave.summary() == summary, (number, kind)
 
 
+def test_until_a_position_in_the_relay_log(binlogs: Path, tmp_path: Path) -> None:
+    """Two slaves without a filter have equal relay logs."""
+    with (
+        serving(binlogs) as master,
+        driven(tmp_path / "a") as one,
+        driven(tmp_path / "b", server_id=1002) as other,
+    ):
+        for slave in (one, other):
+            slave.follow(master)
+            slave.sql("START REPLICA IO_THREAD")
+            slave.catch_up(master, executed=False)
+        for number in (9, 40):
+            before(one, number + 1)
+            row = one.status()
+            file, position = row["Relay_Log_File"], row["Relay_Log_Pos"]
+            for _ in range(2):  # The condition is met already the second time.
+                until = f"RELAY_LOG_FILE = '{file}', RELAY_LOG_POS = {position}"
+                other.sql(f"START REPLICA SQL_THREAD UNTIL {until}")
+                other.stopped()
+                assert other.status()["Executed_Gtid_Set"] == f"{UUID}:1-{number}"
+
+
 # -- another filter
 
 
