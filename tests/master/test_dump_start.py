@@ -31,7 +31,7 @@ from dumpfilter.master.dump_start import (
     logged_for,
     start_after,
 )
-from dumpfilter.master.replicas.answers import gtid_position
+from dumpfilter.master.replicas.answers import gtid_position, start_by_position
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore, Logged
 from tests.master.replicas.serving import header, serving
@@ -238,6 +238,7 @@ def test_another_process_adds_and_purges_files(tmp_path: Path) -> None:
     index = tmp_path / "bin.index"
     index.write_text("bin.000001\n")
     store = BinlogStore(index)
+    assert start_by_position("", 4, store) == start_by_position("bin.000001", 4, store)
     wanted = Wanted(None, "bin.000002", 4)
     assert _ahead(wanted, store, "") is not None
     index.write_text("bin.000001\nbin.000002\n")
