@@ -520,7 +520,7 @@ class Channel:
 
         The imposed rules are filters that the master's operator has set for this slave. The master has applied these
         rules, but sends statements that it cannot decide. Therefore the applier applies the rules again. With
-        ``FILTER_ON = 'MASTER'`` the applier does so for statements only, and every row event passes.
+        ``FILTER_ON = 'MASTER'`` every row event outside compressed transactions passes.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
