@@ -15,10 +15,13 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import unreadable
 from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import Counts, render
+from dumpfilter.dump.set_pass import SetPass
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter
+from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import canonical, ended_xid
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.indexed_file import IndexedFile
@@ -34,7 +37,7 @@ from tests.strategies import (
     table_map_body,
     xa_prepare_body,
 )
-from tests.support import DATA
+from tests.support import DATA, segments
 
 DIALECT = DIALECTS[0]
 SHOP = Filter.from_options(["--replicate-do-db=shop"])
@@ -171,6 +174,30 @@ def three_files() -> tuple[Made, list[int]]:
     kept += [made.finish("a"), made.finish("b")]
     made.finish("c")
     return made, kept
+
+
+def test_the_clever_filter_sends_the_end_with_the_prepared_part(tmp_path: Path) -> None:
+    made, kept = three_files()
+    numbers = []
+    planned = SetPass(BinlogSet.open(made.write(tmp_path)), SHOP, {"clever": CleverFilter(SHOP)}).files()
+    for file, parts in planned:
+        for part in parts:
+            stream = render(part.plan, b"", 0, file.read, file.format_description)
+            events = events_of(file.format_description, stream)
+            numbers += [
+                int.from_bytes(event.body[17:25], "little") for event in events if event.type == T.GTID
+            ]
+    assert numbers == kept
+
+
+def test_other_ends_stay_unknown() -> None:
+    made = Made()
+    for xid in "ab":
+        made.finish(xid)
+    ((_, segment),) = segments(bytes(made.files[0].data), 1 << 24)
+    (a, known), (b, unknown) = segment.unknown_ends.items()
+    decided = segment.with_known_ends({known: 0})
+    assert (decided.xa_ends, decided.unknown_ends) == ({a: known}, {b: unknown})
 
 
 @pytest.mark.parametrize("order", list(permutations(["bin.000001", "bin.000002", "bin.000003"])))
