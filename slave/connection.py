@@ -126,10 +126,13 @@ def end_stream(call: Any) -> None:
     A stream without a thread of its own (CHANNEL_OPTIONS) leaves its last events to its reader. gRPC has no public
     function that takes them. Until they are taken, the connection stays open, even after the channel was closed.
     """
-    # After an unreadable message `call.cancel` does nothing, although the master goes on to send.
-    call._call.cancel(*grpc.StatusCode.CANCELLED.value)
-    while call._state.due:
-        call._consume_next_event()
+    call.cancel()
+    # A later version of gRPC may not have these members.
+    with suppress(AttributeError):
+        # After an unreadable message `call.cancel` does nothing, although the master goes on to send.
+        call._call.cancel(*grpc.StatusCode.CANCELLED.value)
+        while call._state.due:
+            call._consume_next_event()
 
 
 def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], bool]) -> None:
