@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import struct
 import threading
 import uuid as uuids
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore, Logged
 from tests.master.replicas.serving import header, serving
 from tests.master.test_relay_plans import receive
+from tests.strategies import DIALECTS, _Builder
 from tests.support import DATA
 
 Step = tuple[str, int, int, bytes]
@@ -247,4 +249,18 @@ def test_another_process_adds_and_purges_files(tmp_path: Path) -> None:
     index.write_text("bin.000002\n")
     with pytest.raises(PositionError):
         start_after(empty_set("mysql"), store)
+    store.close()
+
+
+def test_a_replica_may_have_the_gtid_before_the_first_of_the_binlog(tmp_path: Path) -> None:
+    """The first binlog of a restored server begins in the middle of a domain."""
+    builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
+    builder.add(EventType.GTID_LIST, bytes(4))
+    for number in (5, 6):
+        builder.add(EventType.MARIADB_GTID, struct.pack("<QIB6x", number, 0, 0))
+        builder.add(EventType.XID, bytes(8))
+    (tmp_path / "bin.000001").write_bytes(builder.data)
+    store = BinlogStore(tmp_path / "bin.000001")
+    wanted = {number: Wanted(parse_gtid_set(f"0-99-{number}", "mariadb")) for number in (3, 4, 5)}
+    assert [number for number, one in wanted.items() if _ahead(one, store, "") is None] == [4]
     store.close()
