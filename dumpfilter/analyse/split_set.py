@@ -179,9 +179,9 @@ class Manifest(_Model):
             raise OutputError(f"{path}: cannot be read: {error.strerror}") from None
         except ValidationError as error:
             first: Any = error.errors(include_url=False)[0]
-            raise OutputError(
-                f"{path}: is not a split's manifest: {first['msg'].removeprefix('Value error, ')}"
-            ) from None
+            where = "".join(f"{part}: " for part in first["loc"])
+            what = first["msg"].removeprefix("Value error, ")
+            raise OutputError(f"{path}: is not a split's manifest: {where}{what}") from None
         if found.format != 1:
             raise OutputError(f"{path}: is of format {found.format}; this dumpfilter reads format 1")
         return found

@@ -32,7 +32,7 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     assert Manifest.load(tmp_path / "parts") == made
     written["source"][0]["rangs"] = 3
     path.write_text(json.dumps(written))
-    with pytest.raises(OutputError, match="is not a split's manifest"):
+    with pytest.raises(OutputError, match="is not a split's manifest: source: 0: rangs: Extra"):
         Manifest.load(tmp_path / "parts")
 
 
