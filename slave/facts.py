@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 _TEXT = ColumnType.TEXT
 
 CR_CONN_HOST_ERROR = 2003
+CR_SSL_CONNECTION_ERROR = 2026
 
 _Numbers = tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...]
 
 _IO_NUMBERS: _Numbers = (
-    (E.TlsError, 2026),  # CR_SSL_CONNECTION_ERROR
+    (E.TlsError, CR_SSL_CONNECTION_ERROR),
     (E.ConnectionLost, CR_CONN_HOST_ERROR),
     (E.RegistrationRefused, 1597),  # ER_REPLICA_SOURCE_COM_FAILURE
     ((E.BinlogError, E.DumpTakenOver), 1236),  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
@@ -149,7 +150,8 @@ class ChannelView(StoredChannel):
         view = self._view("io", io, _IO_NUMBERS)
         if io.error is None and io.last_error:
             text = f"Error connecting to source '{self.info.address}': {io.last_error}"
-            return view._replace(number=CR_CONN_HOST_ERROR, text=text, at=io.last_error_at)
+            number = CR_SSL_CONNECTION_ERROR if io.is_tls_error else CR_CONN_HOST_ERROR
+            return view._replace(number=number, text=text, at=io.last_error_at)
         return view
 
     @cached_property

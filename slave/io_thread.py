@@ -210,6 +210,8 @@ class IoThread(ChannelThread):
         """The reason why the newest attempt to connect to the master failed. Empty after a successful attempt."""
         self.last_error_at = 0.0
         """The Unix time of the newest failed attempt to connect to the master, seconds."""
+        self.is_tls_error = False
+        """Whether the newest failure was that slave and master did not agree on TLS."""
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
@@ -233,6 +235,7 @@ class IoThread(ChannelThread):
                         reason = "the master ended the stream"
                     except Exception as error:
                         reason = self._reason_to_retry(error)
+                        self.is_tls_error = isinstance(error, TlsError)
                     if not self.ended:
                         self._lost(reason)
         finally:
@@ -250,7 +253,7 @@ class IoThread(ChannelThread):
         with connection.open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
-            self.last_error = ""
+            self.last_error, self.is_tls_error = "", False
             call = self._begin_dump(stub, answer)
             self.connected = True
             self._owner.connected(answer)

@@ -146,6 +146,13 @@ def test_statements(launcher: Launcher, issued: Issued, authority: Authority) ->
             "Source_SSL_CA_File": str(authority.certificate),
             "Source_SSL_Verify_Server_Cert": "Yes",
         }
+        issued.replace(Authority(launcher.directory / "other").issue("wrong"))
+        launcher.kill("master")
+        launcher.start_master(BINLOGS, *with_certificate(issued))
+        wait_until(lambda: "the CA that signed" in str(status()["Last_IO_Error"]), status)
+        assert status()["Last_IO_Errno"] == 2026
+        issued.replace(authority.issue("right"))
+        wait_until(lambda: status()["Last_IO_Errno"] == 0, status)
         cursor.execute("STOP REPLICA")
     launcher.kill("s", 15)
     assert launcher.wait("s") == 0
