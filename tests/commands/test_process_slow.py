@@ -67,7 +67,8 @@ from dumpfilter import cli
 def run():
     with tempfile.TemporaryDirectory() as name:
         print(name, flush=True)
-        time.sleep(600)
+        while True:
+            time.sleep(0.1)  # Python handles a signal that comes just before a sleep after the sleep.
 
 cli._run = run
 cli.main()
