@@ -386,7 +386,7 @@ class Decider:
         if not _decides_here(place):
             return None
         parts: list[Part] = []
-        counts: Counts | None = None
+        counts = Counts()
         committed_at = None
         for commit in commits:
             decision = self._decision(thread.flags, commit)
@@ -398,19 +398,16 @@ class Decider:
             else:
                 events = _sent_of(commit, decision)
                 sent = sum(map(len, events))
-            if sent and sent + (counts.bytes_sent if counts else 0) >= thread.chunk_size:
+            if sent and counts.bytes_sent + sent >= thread.chunk_size:
                 break
-            if counts is None:
-                counts = decision.counts.copy()
-            else:
-                counts.add(decision.counts)
+            counts.add(decision.counts)
             parts.append(Part(commit, decision, events, sent))
             if sent:
                 committed_at = committed_at or commit.time
             counts.bytes_read += size
             counts.bytes_sent += sent
             counts.bytes_dropped += size - sent
-        if counts is None:
+        if not parts:
             return None
         end = parts[-1].commit.end
         after = DumpPlace(place.source, thread.passed(end), end, end, encoding)

@@ -518,9 +518,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             yield
         except DumpfilterError as error:
-            held = None if isinstance(error, TryLater) and error.quiet else self._refusals.allows()
+            held = None if isinstance(error, TryLater) and error.quiet else self._refusals.fields()
             if held is not None:
-                fields = {**details, **({"lines_held_back": held} if held else {})}
+                fields = details | held
                 if event:
                     log.warning(event, peer=peer, reason=printable(str(error)), **fields)
                 if what:

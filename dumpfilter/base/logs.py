@@ -126,6 +126,15 @@ class Seldom:
             held, self._held = self._held, 0
             return held
 
+    def fields(self) -> dict[str, int] | None:
+        """Ask as :meth:`allows` does. Return the fields that the permitted line has, which tell the number of dropped
+        lines if there are any, or None if the line must be dropped.
+        """
+        held = self.allows()
+        if held is None:
+            return None
+        return {"lines_held_back": held} if held else {}
+
 
 def is_json() -> bool:
     """Tell whether the process's log has JSON lines, so that nothing else may be written to standard error."""
@@ -258,11 +267,10 @@ def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event:
     if event["logger"] == AUDIT:
         return event
     gate = rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
-    held = gate.allows()
-    if held is None:
+    fields = gate.fields()
+    if fields is None:
         raise _HeldBack
-    if held:
-        event["lines_held_back"] = held
+    event.update(fields)
     if not gate.left:
         event["next_lines"] = f"held back for up to {LINES_PERIOD:.0f} s"
     return event

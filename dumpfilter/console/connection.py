@@ -378,9 +378,8 @@ class Connection:
     async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
         self.log.warning("client.access_denied", user=user[:80])
         error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, "YES" if with_password else "NO")
-        if (held := self.port.refusals.allows()) is not None:
-            more = {"lines_held_back": held} if held else {}
-            audit("login", account=user, peer=self.peer, result=str(error), **more)
+        if (fields := self.port.refusals.fields()) is not None:
+            audit("login", account=user, peer=self.peer, result=str(error), **fields)
         await asyncio.sleep(self.port.denial_seconds)
         await self._refuse(error)
 

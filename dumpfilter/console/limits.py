@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dumpfilter.console.sql.result import Result
+from dumpfilter.console.sql.result import Result, size_of_row
 from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 
 CLIENT_MEMORY = 256 << 10
@@ -47,7 +47,7 @@ _SECONDS_PER_BYTE = 2e-8
 
 def size_of(result: Result) -> int:
     """Return the approximate memory that the rows of a result take, bytes."""
-    return sum(sys.getsizeof(row) + sum(map(sys.getsizeof, row)) for row in result.rows)
+    return sum(map(size_of_row, result.rows))
 
 
 @contextmanager

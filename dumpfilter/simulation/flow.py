@@ -572,13 +572,11 @@ def content(
     sent = traffic.sent(number)
     overhead = 0 if form is Form.EVENTS else PACKET_BYTES
     outside = sent.outside[0] + overhead * sent.outside[1]
-    packets = Content(sent.transaction, sent.bytes + overhead * sent.events, None, outside)
-    if form is Form.EVENTS:
-        return packets
-    if form is Form.PACKETS:
-        return packets
+    found = Content(sent.transaction, sent.bytes + overhead * sent.events, None, outside)
+    if form is not Form.STAND_INS:
+        return found
     seen = np.zeros(len(traffic), np.int64) if seen is None else seen
-    return _with_stand_ins(traffic, packets, seen, earlier)
+    return _with_stand_ins(traffic, found, seen, earlier)
 
 
 def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints, earlier: int | None) -> Content:
@@ -819,8 +817,9 @@ class Schedule:
 
 
 def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, int | None]:
-    """Return what decides when the sender of the link ``hop`` finds transactions: the links before, the kind of sender,
-    and the index of the filter (None: the filter does not matter).
+    """Return what decides when the sender of the link ``hop`` finds transactions.
+
+    These are the links before it, the kind of sender, and the index of the filter (None: the filter does not matter).
     """
     return way, hop.sender, hop.filter if hop.sender is Sender.RECEIVER else None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints, sums
-from dumpfilter.simulation import _hop
+from dumpfilter.simulation import _lag
 from dumpfilter.simulation.results import LagFigures
 
 CAUGHT_UP_SHARE = 99
@@ -44,7 +44,7 @@ def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
     """
     ranks = np.maximum(-(-len(lags) * np.array(shares) // 100) - 1, 0)
     kept = np.empty(len(lags) + 1, np.int64)
-    count = _hop.narrow(np.ascontiguousarray(lags, np.int64), ranks, np.empty(_hop.BINS, np.int32), kept)
+    count = _lag.narrow(np.ascontiguousarray(lags, np.int64), ranks, np.empty(_lag.BINS, np.int32), kept)
     kept = kept[:count]
     kept.partition(ranks)
     found: list[int] = kept[ranks].tolist()
@@ -66,7 +66,7 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     above = [0] * len(delays)
     if limit - max(delays) < worst:
         since = _oldest_missing(committed)
-        above = [_hop.time_above(committed, since, lags, int(limit - delay)) for delay in delays]
+        above = [_lag.time_above(committed, since, lags, int(limit - delay)) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above, strict=True)

@@ -11,6 +11,7 @@ import pytest
 
 from dumpfilter.console import limits
 from dumpfilter.console.limits import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, UserLimits
+from tests.console.turns import Turns
 
 
 class _Yield:
@@ -94,23 +95,16 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
 
 def test_each_command_takes_a_turn_of_the_loop_and_some_time(clock: Clock) -> None:
     """A packet of 1 MiB may hold 200,000 commands, which kept a master's loop for 9 s."""
-    counted, turns = UserLimits(), 0
+    counted = UserLimits()
 
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def commands() -> None:
-        other = asyncio.create_task(others())
-        for _ in range(30_000):
-            await counted.admit(1)
-        other.cancel()
+    async def commands() -> int:
+        async with Turns() as turns:
+            for _ in range(30_000):
+                await counted.admit(1)
+        return turns.number
 
     begun = clock.now
-    asyncio.run(commands())
-    assert turns >= 30_000
+    assert asyncio.run(commands()) >= 30_000
     assert clock.now > begun
 
 

@@ -24,6 +24,7 @@ from dumpfilter.console.wire import (
     open_stream,
     parse_login,
 )
+from tests.console.turns import Turns
 
 
 def zstd(level: int) -> Codec:
@@ -134,19 +135,10 @@ def test_each_compressed_packet_takes_a_turn_of_the_loop() -> None:
     """The packets that have come wait for the other clients of the loop, even if none of them ends a command."""
 
     async def run() -> int:
-        turns = 0
-
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        other = asyncio.create_task(others())
         pipe = Pipe(b"".join(packet(b"a", 0, number % 256) for number in range(1000)))
-        assert await channel(ZLIB, pipe).readexactly(1000) == b"a" * 1000
-        other.cancel()
-        return turns
+        async with Turns() as turns:
+            assert await channel(ZLIB, pipe).readexactly(1000) == b"a" * 1000
+        return turns.number
 
     assert asyncio.run(run()) >= 1000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +29,11 @@ def text_of(value: object) -> str:
     ('1000', '0.1', '1', '2026-01-02 00:00:00.000000')
     """
     return _TEXTS.get(type(value), str)(value)
+
+
+def size_of_row(row: Sequence[Any]) -> int:
+    """Return the approximate memory that a row of a result takes, bytes."""
+    return sys.getsizeof(row) + sum(map(sys.getsizeof, row))
 
 
 _TEXTS: Mapping[type[Any], Callable[[Any], str]] = {

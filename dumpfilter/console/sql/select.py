@@ -21,7 +21,6 @@ import functools
 import logging
 import re
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,7 @@ from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, called, clock
 from dumpfilter.console.sql.interruption import turns
-from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
+from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown, size_of_row
 from dumpfilter.console.sql.server_errors import SqlError
 
 DEFAULT_SECONDS = 60.0
@@ -513,7 +512,7 @@ def _bounded(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
     size = 0
     for row in cursor:
         rows.append(row)
-        more = sys.getsizeof(row) + sum(map(sys.getsizeof, row))
+        more = size_of_row(row)
         size += more
         if more > _MAX_ROW_SIZE or size > MAX_RESULT_SIZE:
             raise MemoryError
