@@ -9,9 +9,7 @@ import contextlib
 import importlib
 import inspect
 import os
-import re
 import sys
-from collections.abc import MutableMapping
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -189,16 +187,14 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run the sub-command that the command line names. Before that, mend the environment variables by which Rich and
-    the shell's completion would fail.
+    """Run the sub-command that the command line names. Before that, mend the environment variable by which Rich would
+    fail.
 
     Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
     """
     if os.environ.get("COLUMNS") == "0":
         # Rich would print nothing. Other programs take 0 for an unknown width.
         del os.environ["COLUMNS"]
-    if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
-        _join_bash_values(os.environ)
     try:
         # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
         app(prog_name="dumpfilter")
@@ -222,25 +218,6 @@ def _prepare_standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 - open until the end
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _join_bash_values(asked: MutableMapping[str, str]) -> None:
-    r"""Change the variables of bash's completion so that Typer completes a value that is typed after ``=``.
-
-    ``asked`` is the environment with COMP_WORDS and COMP_CWORD. Bash gives ``--log-format=j`` as three words, of which
-    Typer would take ``=`` for the option's value.
-
-    >>> asked = {"COMP_WORDS": "dumpfilter\n--log-format\n=\nj", "COMP_CWORD": "3"}
-    >>> _join_bash_values(asked)
-    >>> asked
-    {'COMP_WORDS': 'dumpfilter\n--log-format\nj', 'COMP_CWORD': '2'}
-    """
-    number = asked.get("COMP_CWORD", "")
-    if number.isdecimal():
-        words = asked.get("COMP_WORDS", "").split("\n")
-        before, signs = re.subn(r"^(--.*)\n=$", r"\1", "\n".join(words[: int(number)]), flags=re.MULTILINE)
-        asked["COMP_WORDS"] = "\n".join([before, *words[int(number) :]])
-        asked["COMP_CWORD"] = str(int(number) - signs)
 
 
 def _discard_output() -> None:

@@ -28,7 +28,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.listening import Endpoint, host_and_port, listening_error, why_not
+from dumpfilter.base.security.listening import Endpoint, host_and_port, listening_socket
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
@@ -334,15 +334,15 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 
     def _log(self, error: DumpfilterError, context: Context, method: str) -> None:
         # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
-        held = self._seldom.allows()
-        if held is not None:
+        fields = self._seldom.fields()
+        if fields is not None:
             event = "malformed request" if isinstance(error, MalformedRequest) else "call refused"
             log.warning(
                 event,
                 peer=context.peer(),
                 method=printable(method),
                 reason=printable(str(error)),
-                lines_held_back=held,
+                **fields,
             )
 
 
@@ -457,12 +457,10 @@ class ListenAddress(Endpoint):
         """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
         be used.
         """
-        # gRPC would write a line with the name of its source file to standard error.
         cannot = f"{self.owner} cannot listen on"
         cure = f"choose others with {self.host_option} and {self.port_option}"
-        error = why_not(self.host, self.port)
-        if error is not None:
-            raise listening_error(cannot, self.host, self.port, error, cure)
+        # gRPC would write a line with the name of its source file to standard error.
+        listening_socket(cannot, self.host, self.port, cure).close()
         try:
             if self.tls is None:
                 port = server.add_insecure_port(str(self))

@@ -90,17 +90,11 @@ class AccessDenied(DumpfilterError):
 
 
 class TryLater(DumpfilterError):
-    """The error for a password that the master does not check now. The client has given wrong passwords, or the master
-    is checking too many passwords at once.
-
-    ``quiet`` says that the caller need not log the error.
+    """The error for a password that the master does not check now. The client has given wrong passwords, which were
+    logged, or the master is checking too many passwords at once. The error itself is not logged.
     """
 
     grpc_code = "RESOURCE_EXHAUSTED"
-
-    def __init__(self, text: str, *, quiet: bool = False) -> None:
-        super().__init__(text)
-        self.quiet = quiet
 
 
 class Access:
@@ -159,7 +153,7 @@ class Access:
         digest = self._digest(b"password", user, to_bytes(password))
         if not hmac.compare_digest(self._right.get(user, b""), digest):
             if not self._slots.acquire(timeout=LONGEST_TURN):
-                raise TryLater("the master is checking many passwords: try again", quiet=True)
+                raise TryLater("the master is checking many passwords: try again")
             try:
                 # Others may have guessed wrong from this address, or proved this password, during the wait.
                 self._check_wait(guesser, guessed)
@@ -208,10 +202,7 @@ class Access:
             if guessed is not None and self._addresses.failures(guesser):
                 wait = max(wait, self._users_guessed.wait(guessed))
             if wait:
-                raise TryLater(
-                    f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s",
-                    quiet=not self._addresses.is_first_refusal(guesser),
-                )
+                raise TryLater(f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s")
 
 
 def _absent(kept: StoredPassword) -> StoredPassword:
@@ -513,12 +504,13 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
         The audit log gets the error as the result of the call ``what``, and the ordinary log as the event ``event``. An
         empty ``what`` or ``event`` leaves that log out. ``account`` is the user name and ``peer`` the address of the
-        client; ``details`` are further fields of the lines. Lines are suppressed when a stranger causes many.
+        client; ``details`` are further fields of the lines. Lines are suppressed when a stranger causes many. TryLater
+        is not logged.
         """
         try:
             yield
         except DumpfilterError as error:
-            held = None if isinstance(error, TryLater) and error.quiet else self._refusals.fields()
+            held = None if isinstance(error, TryLater) else self._refusals.fields()
             if held is not None:
                 fields = details | held
                 if event:
@@ -698,7 +690,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the slaves that the client may see.
 
-        Raises AccessDenied for a stranger, and TryLater for a client that must wait; both are logged. Raises
+        Raises AccessDenied for a stranger, which is logged, and TryLater for a client that must wait. Raises
         BinlogError if the binlog's index file cannot be read.
         """
         peer = context.peer()

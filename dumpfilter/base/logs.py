@@ -105,15 +105,16 @@ class Seldom:
     def __init__(self, most: int = 1) -> None:
         self._most = most
         self.left = 0
-        """The number of further lines that the present period allows. Callers read it after :meth:`allows`."""
+        """The number of further lines that the present period allows. Callers read it after :meth:`fields`."""
         self._next = 0.0
         self._held = 0
         self._lock = threading.Lock()
 
-    def allows(self) -> int | None:
+    def fields(self) -> dict[str, int] | None:
         """Ask for permission to log one line. Return None if the limit is reached, so that the line must be dropped.
 
-        If the line is permitted, return the number of lines that were dropped since the last permitted one.
+        If the line is permitted, return its further fields. They tell how many lines were dropped since the last
+        permitted one, if any were.
         """
         with self._lock:
             now = time.monotonic()
@@ -124,15 +125,6 @@ class Seldom:
                 return None
             self.left -= 1
             held, self._held = self._held, 0
-            return held
-
-    def fields(self) -> dict[str, int] | None:
-        """Ask as :meth:`allows` does. Return the fields that the permitted line has, which tell the number of dropped
-        lines if there are any, or None if the line must be dropped.
-        """
-        held = self.allows()
-        if held is None:
-            return None
         return {"lines_held_back": held} if held else {}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.spark_jobs.options import BandwidthOptions
 
 
-class BandwidthSettings(Settings):
+class BandwidthSettings(shared.JsonOption):
     """The options that only ``dumpfilter bandwidth`` has, the output directory and the form of the results."""
 
     output: Path = Path("bandwidth")
@@ -18,8 +18,6 @@ class BandwidthSettings(Settings):
     """How many rows of slaves to print, the largest savings first."""
     overwrite: bool = False
     """Replace the whole directory, also results of other binlogs."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of a table."""
 
 
 def bandwidth_command(
@@ -46,7 +44,6 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import REPORT
-    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.bandwidth import output
 
@@ -55,10 +52,7 @@ def bandwidth_command(
     definitions = slaves.definitions()
     progress = Console(stderr=True)
     source = binlogs.source()
-    with (
-        shared.telling_interruption(progress, given.output),
-        engine.runner(progress, default="local" if slaves.slave else "spark") as run,
-    ):
+    with engine.runner(progress, default="local" if slaves.slave else "spark") as run:
         results, measured = output.results_for(
             given.output, source, definitions, run, options, progress, overwrite=given.overwrite
         )
@@ -69,5 +63,5 @@ def bandwidth_command(
         output.print_results(results, console, given.top)
         console.print(f"report: {given.output / REPORT}", soft_wrap=True, highlight=False)
 
-    show(results, given.as_json, print_results)
+    given.show(results, print_results)
     output.print_warnings(results, progress)

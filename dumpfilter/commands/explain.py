@@ -6,11 +6,11 @@ import re
 from typing import Literal
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.commands import option_groups as shared
 
 
-class ExplainSettings(Settings):
+class ExplainSettings(shared.JsonOption):
     """The options that only ``dumpfilter explain`` has, such as one statement instead of a binlog set, and the form of
     the output.
     """
@@ -20,11 +20,9 @@ class ExplainSettings(Settings):
     use: str = setting("", metavar="DB")
     """The default database of --statement. Without this option there is none."""
     events: bool = False
-    """Print one line for each event, not for each table or statement."""
+    """Print one line for each event, not for each table or statement; with --json one object a line."""
     top: int = setting(50, min=1)
     """How many tables and statements to list, the largest first."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON; with --events one object a line."""
     family: Literal["mysql", "mariadb"] | None = None
     """The server whose rules explain --statement (default: mysql). For a binlog set, the binlog itself tells the
     server.
@@ -78,7 +76,7 @@ def explain_command(
 
     from dumpfilter.analyse import explain
     from dumpfilter.analyse.lint.findings import print_briefly
-    from dumpfilter.analyse.report.terminal import print_json, show
+    from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.binlog.format import NameRules, name_collation_of
 
     given.check(binlogs.binlogs or [])
@@ -90,7 +88,7 @@ def explain_command(
         filters = explain.Filters.of(options, names)
         one = explain.explain_statement(given.statement, filters, current_database=given.use or None)
         told = explain.statement_as_dict(one, filters)
-        show(told, given.as_json, lambda: explain.print_statement(one, filters, console))
+        given.show(told, lambda: explain.print_statement(one, filters, console))
         return
     source = binlogs.open()
     filters = explain.Filters.of(options, source.written_by)
@@ -108,4 +106,4 @@ def explain_command(
         explain.print_set(whole, filters, console, top=given.top)
         print_briefly(whole.warnings, Console(stderr=True))
 
-    show(explain.set_as_dict(whole, filters), given.as_json, print_set)
+    given.show(explain.set_as_dict(whole, filters), print_set)

@@ -79,10 +79,9 @@ def export_command(
     progress = Console(stderr=True)
     damages: list[object] = []
     warnings: list[str] = []
-    with shared.telling_interruption(progress, given.output):
-        found = export_events(
-            options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
-        )
+    found = export_events(
+        options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
+    )
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     typer.echo(f"{rows:,} rows in {human_files(len(found))} of {size:,} bytes in {given.output}")
     for text in (*map(str, damages), *warnings):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dumpfilter.analyse.report.measures import Division
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.commands import option_groups as shared
 
 
-class InspectSettings(Settings):
+class InspectSettings(shared.JsonOption):
     """The options that only ``dumpfilter inspect`` has, such as the number of listed tables, figures over time, and
     JSON output.
     """
 
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of tables."""
     top: int = setting(10, min=1)
     """How many tables, transactions and statements to list, the largest first."""
     over_time: Division | None = setting(None, show_default=False)
@@ -42,7 +40,6 @@ def inspect_command(
 
     from dumpfilter.analyse.by_heading import OverTimeOptions
     from dumpfilter.analyse.inspection import inspect_set, render_inspection
-    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.base.errors import OptionError
 
     if given.period is not None and given.over_time is None:
@@ -54,4 +51,4 @@ def inspect_command(
         top=given.top,
         over_time=None if given.over_time is None else OverTimeOptions(given.over_time, given.period),
     )
-    show(found.as_dict(), given.as_json, lambda: render_inspection(found, Console(), top=given.top))
+    given.show(found.as_dict(), lambda: render_inspection(found, Console(), top=given.top))

@@ -5,25 +5,17 @@ from __future__ import annotations
 import typer
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 
 FOUND = 4
 """The exit code when a filter has a warning. Notes alone give 0."""
 
 
-class LintSettings(Settings):
-    """The option that only ``dumpfilter lint`` has, JSON output."""
-
-    as_json: bool = setting(False, "--json")
-    """Print JSON."""
-
-
 def lint_command(
     binlogs: shared.BinlogArguments,
     rules: shared.SlaveFilterOptions,
     slaves: shared.SlaveSetOptions,
-    given: LintSettings,
+    output: shared.JsonOption,
     read: shared.VerifyOptions,
 ) -> None:
     """Warn of filter rules that do not do what they seem to do with a binlog set.
@@ -61,7 +53,7 @@ def lint_command(
     alike = {keys[name]: one for name, one in filters.items()}
     warned = {key: lint(one, knowledge) for key, one in alike.items()}
     found = {name: warned[key] for name, key in keys.items()}
-    if given.as_json:
+    if output.as_json:
         listed = [
             {
                 "name": name,

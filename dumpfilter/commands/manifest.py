@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
+from dumpfilter.commands.option_groups import JsonOption
 
 
-class ManifestSettings(Settings):
+class ManifestSettings(JsonOption):
     """The options of ``dumpfilter manifest``: the directory that ``dumpfilter split`` wrote, one of its binlogs, and
     JSON output.
     """
@@ -16,8 +17,6 @@ class ManifestSettings(Settings):
     """The directory that dumpfilter split wrote."""
     binlog: str | None = setting(None, metavar="NAME")
     """Show only this binlog, given by its name or its schema's name."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of tables."""
 
 
 def manifest_command(given: ManifestSettings) -> None:
@@ -30,10 +29,9 @@ def manifest_command(given: ManifestSettings) -> None:
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.analyse.split_set import Manifest, render_manifest
 
     manifest = Manifest.load(given.directory)
     binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]
     shown = manifest.model_copy(update={"binlogs": binlogs})
-    show(shown, given.as_json, lambda: render_manifest(manifest, binlogs, Console()))
+    given.show(shown, lambda: render_manifest(manifest, binlogs, Console()))

@@ -70,7 +70,6 @@ def master_command(
     rules: shared.MasterRuleOptions,
     monitoring: shared.MonitoringOptions,
     option_files: OptionFiles,
-    console_user: shared.MasterConsoleUser,
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
 
@@ -116,7 +115,7 @@ def master_command(
             port_file=listen.port_file,
             require_slave_certificate=listen.tls_require_slave_cert,
         ),
-        console=console.endpoint(listen.host, console_user.console_user, protection, tls),
+        console=console.endpoint(protection, tls, host=listen.host),
         audit_file=console.audit_log,
         replicas=protection.endpoint(
             Endpoint, replicas.replica_port, tls, host=replica_host, port_file=replicas.replica_port_file

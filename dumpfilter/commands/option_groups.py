@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import SkipValidation
+from pydantic import BaseModel, SkipValidation
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import Format, Level, configure
@@ -76,6 +76,22 @@ class BinlogArguments(OptionalBinlogArguments):
     binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
     addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)."""
+
+
+class JsonOption(Settings):
+    """The option ``--json``, for output that programs read."""
+
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables or text."""
+
+    def show(self, result: BaseModel | dict[str, Any], print_for_people: Callable[[], object]) -> None:
+        """Print the result of a command to standard output, as JSON or by calling ``print_for_people``."""
+        from dumpfilter.analyse.report.terminal import print_json
+
+        if self.as_json:
+            print_json(result)
+        else:
+            print_for_people()
 
 
 class VerifyOptions(Settings):
@@ -158,22 +174,6 @@ class EngineOptions(SparkSettings, panel=SPARK_PANEL):
         from dumpfilter.spark_jobs.engines import ThreadRunner
 
         return nullcontext(ThreadRunner(console=progress))
-
-
-@contextmanager
-def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
-    """Print on the terminal ``progress`` (Rich's console) at Ctrl-C that the directory ``output`` is unchanged, and
-    raise KeyboardInterrupt again.
-
-    The body of the ``with`` statement must leave ``output`` unchanged until its end.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        progress.print(
-            f"dumpfilter: interrupted; {output} is as before", markup=False, highlight=False, soft_wrap=True
-        )
-        raise
 
 
 Rules = Annotated[Mapping[R.BaseRuleKind, Sequence[str]], SkipValidation]
@@ -275,7 +275,6 @@ class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
 T = TypeVar("T")
 
 TLS_PANEL = "TLS"
-_CONSOLE_PANEL = "Console"
 
 CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 _RANDOM_BYTES = 18
@@ -338,30 +337,18 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         return None if port is None else made(port=port, **protection | more)
 
 
-class SlaveConsoleOptions(Settings, panel=_CONSOLE_PANEL):
-    """The options for the address of a slave's console (a port for MySQL clients), and for the user of the console."""
-
-    console_host: str = "127.0.0.1"
-    """Address the console listens on."""
-    console_user: str = "root"
-    """The console's user. From this machine alone the user needs no password."""
-
-
-class MasterConsoleUser(Settings, panel=_CONSOLE_PANEL):
-    """The option that names a user of a master's console (a port for MySQL clients)."""
-
-    console_user: str | None = None
-    """A user of the console, besides those of --config (root where there is none). From this machine alone the user
-    needs no password."""
-
-
-class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
-    """The options of an SQL console (a port for MySQL clients): its port, its user's password, and the audit log."""
+class ConsoleOptions(Settings, panel="Console"):
+    """The options of an SQL console (a port for MySQL clients): its address, its user, and the audit log."""
 
     console_port: int | None = setting(None, min=0, max=65535)
     """Port for MySQL clients; 0 takes a free one. Without this option there is no console."""
+    console_host: str | None = None
+    """Address the console listens on. Without this option it is a master's --host, or 127.0.0.1."""
     console_port_file: Path | None = None
     """Write the console's port to this file once the console answers."""
+    console_user: str | None = None
+    """A user of the console, besides those of a master's --config (root where there is none). From this machine alone
+    the user needs no password."""
     console_password_file: Path | None = None
     """A file whose first line is the console user's password. If the file does not exist, it is made, with a random
     password. Without this option the password is that of DUMPFILTER_CONSOLE_PASSWORD. A user without a password
@@ -372,14 +359,13 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
     lines are in the ordinary log. A renamed file is replaced by a new one."""
 
     def endpoint(
-        self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None
+        self, protection: ProtectionOptions, tls: TlsSource | None, *, host: str = "127.0.0.1"
     ) -> ConsoleEndpoint | None:
         """Return address, login and TLS settings of the console, or None without ``--console-port``. A missing password
         file is created, with a random password.
 
-        ``host`` is the address to listen on, and ``user`` the user who may log in. ``tls`` is the certificate from the
-        files of ``protection``, or None without such files. Raises OptionError for a password file that cannot be read
-        or made.
+        ``host`` is the address to listen on without ``--console-host``. ``tls`` is the certificate from the files of
+        ``protection``, or None without such files. Raises OptionError for a password file that cannot be read or made.
         """
         if self.console_port is None:
             return None
@@ -391,9 +377,9 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
             ConsoleEndpoint,
             self.console_port,
             tls,
-            host=host,
+            host=host if self.console_host is None else self.console_host,
             port_file=self.console_port_file,
-            user=user,
+            user=self.console_user,
             password=read_password(path, CONSOLE_VARIABLE),
             new_password_file=path if made else None,
         )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import typer
 
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
+from dumpfilter.commands.option_groups import JsonOption
 
 
-class PurgeSettings(Settings):
+class PurgeSettings(JsonOption):
     """The options of ``dumpfilter purge``: the directory that ``dumpfilter split`` wrote, the binlog, and the files to
     purge.
     """
@@ -24,8 +25,6 @@ class PurgeSettings(Settings):
     whose transactions all end before the position."""
     dry_run: bool = False
     """Only print what would be purged."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of text."""
 
 
 def purge_command(given: PurgeSettings) -> None:

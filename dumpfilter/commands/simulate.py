@@ -129,7 +129,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         )
 
 
-class SimulationOutput(Settings):
+class SimulationOutput(shared.JsonOption):
     """The options for the output of ``dumpfilter simulate``: the directory of the results, and whether the HTML page
     and JSON are wanted.
     """
@@ -140,8 +140,6 @@ class SimulationOutput(Settings):
     """Write report.html."""
     overwrite: bool = False
     """Replace earlier results in the directory."""
-    as_json: bool = setting(False, "--json")
-    """Print the results as JSON instead of tables."""
 
 
 def simulate_command(

@@ -77,7 +77,6 @@ def slave_command(
     protection: shared.ProtectionOptions,
     monitoring: shared.MonitoringOptions,
     option_files: OptionFiles,
-    console_address: shared.SlaveConsoleOptions,
     replicas: options.EdgeOptions,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
@@ -116,7 +115,7 @@ def slave_command(
 
     infos = masters.infos(source, source_tls, slave.net_timeout)
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
-    endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
+    endpoint = console.endpoint(protection, tls)
     edge = None
     if replicas.serve_port or replicas.replica_port:
         from dumpfilter.edge import Edge

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.spark_jobs.options import SplitSettings
 
 
-class SplitOutput(Settings):
+class SplitOutput(shared.JsonOption):
     """The options that only ``dumpfilter split`` has, such as the output directory, and the file that names the
     new binlogs and their filters.
     """
@@ -21,8 +21,6 @@ class SplitOutput(Settings):
     """Directory for the sets. It appears when all sets are complete."""
     specification: Path | None = None
     """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""
-    as_json: bool = setting(False, "--json")
-    """Print the manifest instead of a table."""
 
 
 def split_command(
@@ -45,7 +43,7 @@ def split_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.report.terminal import show, warn
+    from dumpfilter.analyse.report.terminal import warn
     from dumpfilter.analyse.split_set import render_split
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
@@ -53,10 +51,7 @@ def split_command(
     specification = BY_SCHEMA if given.specification is None else load_specification(given.specification)
     options = SplitOptions(**dict(settings), specification=specification)
     progress = Console(stderr=True)
-    with (
-        shared.telling_interruption(progress, given.output),
-        engine.runner(progress, default="spark") as runner,
-    ):
+    with engine.runner(progress, default="spark") as runner:
         result = split(binlogs.source(), given.output, runner, options)
 
     def print_split() -> None:
@@ -64,4 +59,4 @@ def split_command(
         for warning in result.manifest.warnings:
             warn(progress, warning)
 
-    show(result.manifest, given.as_json, print_split)
+    given.show(result.manifest, print_split)

@@ -21,9 +21,9 @@ from dumpfilter.analyse.report.terminal import print_json
 from dumpfilter.base import logs
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.config_files import read_password
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.base.printable import for_terminal, printable
-from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
+from dumpfilter.commands.option_groups import ConsoleLogin, JsonOption, parse_address
 from dumpfilter.commands.server_status import model
 from dumpfilter.commands.sql import aligned, render_within
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, TlsOptions
@@ -91,15 +91,13 @@ class AskedOptions(ConsoleLogin):
         return lambda: master_status(ask_master, login)
 
 
-class StatusSettings(Settings):
+class StatusSettings(JsonOption):
     """The options of ``dumpfilter status`` besides the address: the largest lag that is no problem, JSON output, and
     repetition.
     """
 
     max_lag: str = setting("", metavar="LAG")
     """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of tables."""
     watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
     """Show the status again after so many seconds, until Ctrl-C. JSON is then one line each time."""
 

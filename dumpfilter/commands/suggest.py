@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.spark_jobs.options import SuggestOptions
 
 
-class SuggestSettings(Settings):
+class SuggestSettings(shared.JsonOption):
     """The options that only ``dumpfilter suggest`` has, about its output."""
 
     top: int = setting(10, min=1)
     """How many tables to list, the largest first."""
     lint: bool = True
     """Reject rules that would break something. Reads the binlogs once more."""
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of text."""
 
 
 def suggest_command(
@@ -40,7 +38,7 @@ def suggest_command(
     from rich.console import Console
 
     from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
-    from dumpfilter.analyse.report.terminal import show, warn
+    from dumpfilter.analyse.report.terminal import warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.suggest.job import suggest
@@ -57,7 +55,7 @@ def suggest_command(
 
     runner = ThreadRunner(console=progress)
     found = suggest(source, definitions, runner, options, knowledge if can_lint else None)
-    show(found, given.as_json, lambda: print_suggestions(found, Console(), top=given.top))
+    given.show(found, lambda: print_suggestions(found, Console(), top=given.top))
     if given.lint and not can_lint:
         warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")
     for warning in found.warnings:

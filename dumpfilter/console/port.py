@@ -293,7 +293,7 @@ class ClientPort:
         complaints = Seldom()
 
         def complain(error: Exception) -> None:
-            if complaints.allows() is not None:
+            if complaints.fields() is not None:
                 hint = "the port goes on; report this error"
                 if isinstance(error, OSError):
                     hint = "the process may need more file descriptors (ulimit -n)"

@@ -95,16 +95,6 @@ def test_an_ipv6_network_is_one_guesser(access: Access) -> None:
     assert guess(access, 1, peer="ipv6:%5B2001:db8:0:1::1%5D:1") == [AccessDenied]
 
 
-def test_a_refusal_for_the_wait_is_logged_once(access: Access) -> None:
-    guess(access, FREE_GUESSES + 1)
-    quiet = []
-    for _ in range(3):
-        with pytest.raises(TryLater) as caught:
-            access.check("a", "x", peer=GUESSER)
-        quiet.append(caught.value.quiet)
-    assert quiet == [False, True, True]
-
-
 def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
     matches = Sha2Crypt.matches

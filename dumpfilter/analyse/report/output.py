@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import shutil
-import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from dumpfilter.base.errors import OutputError
@@ -49,9 +47,8 @@ def written_together(directory: Path) -> Iterator[Path]:
     """Yield a new temporary directory for the files of a report. This directory replaces ``directory``, with everything
     in it, when the ``with`` block ends.
 
-    If the block raises, the temporary directory is removed and ``directory`` is unchanged. Otherwise temporary
-    directories that killed processes left more than a day ago are removed, too. Raises OutputError if a file cannot be
-    written.
+    If the block raises, the temporary directory is removed and ``directory`` is unchanged. Raises OutputError if a file
+    cannot be written.
     """
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)
@@ -65,18 +62,9 @@ def written_together(directory: Path) -> Iterator[Path]:
         finally:
             for path in (beside, old):
                 shutil.rmtree(path, ignore_errors=True)
-    for left in directory.parent.glob(f".{glob.escape(directory.name)}.{'[0-9a-f]' * _DIGITS}"):
-        with suppress(OSError):
-            if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
-                shutil.rmtree(left)
-
-
-_DIGITS = 12
-_LEFT_SECONDS = 86_400
-"""The age at which a temporary directory counts as left by a killed process, seconds."""
 
 
 def _beside(directory: Path) -> Path:
     """Return a new name for a temporary directory in the parent directory of ``directory``."""
     directory = directory.absolute()
-    return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:_DIGITS]}"
+    return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:12]}"

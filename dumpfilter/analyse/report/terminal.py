@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dumpfilter.base.printable import visible
@@ -84,13 +84,3 @@ def print_json(value: BaseModel | dict[str, Any], *, indent: int | None = 1) -> 
     else:
         print(value.model_dump_json(indent=indent))
     sys.stdout.flush()
-
-
-def show(result: BaseModel | dict[str, Any], as_json: bool, print_for_people: Callable[[], object]) -> None:
-    """Print the result of a command to standard output. With ``as_json`` True the output is JSON. With False
-    ``print_for_people`` is called, which prints the result as text.
-    """
-    if as_json:
-        print_json(result)
-    else:
-        print_for_people()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,80 +31,28 @@ _REASONS = {
     errno.EADDRNOTAVAIL: "the address is not this machine's",
     errno.EACCES: "ports below 1024 need root",
 }
-
-
 _BACKLOG = 128
-_LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""The errors for an address that this machine does not have."""
-
-
-CANNOT_LISTEN = (OSError, OverflowError, UnicodeError)
-"""The errors that the attempt to listen on an address raises, also for a wrong port or a wrong name of a host."""
-
-
-def reason_not_to_listen(error: Exception) -> str:
-    """Return why a server cannot listen on an address, as a text for users without names of functions and files.
-
-    ``error`` is the exception that the attempt to listen has raised.
-    """
-    if not isinstance(error, OSError):
-        return str(error)
-    known = _REASONS.get(error.errno or 0)
-    if known is not None:
-        return known
-    # The numbers of socket.gaierror are not those of the system's errors.
-    if isinstance(error, socket.gaierror) or not error.errno or error.errno < 0:
-        return error.strerror or str(error)
-    return os.strerror(error.errno)
-
-
-def listening_error(cannot: str, host: str, port: int, error: Exception, cure: str) -> OptionError:
-    """Return the error for an address on which a server cannot listen: PortTaken if another program listens on the
-    port, otherwise OptionError.
-
-    ``cannot`` begins the error's text, as in "the console cannot listen on", and ``cure`` ends it. ``error`` is the
-    exception that the attempt to listen has raised.
-    """
-    reason = reason_not_to_listen(error)
-    kind = PortTaken if reason == PORT_TAKEN else OptionError
-    return kind(f"{cannot} {host_and_port(host, port)}: {reason}; {cure}")
 
 
 def listening_socket(
     cannot: str, host: str, port: int, cure: str = "choose another port or address"
 ) -> socket.socket:
-    """Return a socket that listens on an address.
+    """Return a socket that listens on an address. A name stands for its IPv4 address.
 
     ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises PortTaken
     if another program listens on the port, and OptionError if the address cannot be listened on for another reason.
     """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except CANNOT_LISTEN as error:
-        raise listening_error(cannot, host, port, error, cure) from error
-
-
-def why_not(host: str, port: int) -> Exception | None:
-    """Return the error for which no server can listen on a TCP address now. Return None if one can.
-
-    ``host`` is an address or a name. With port 0 only the host is tried. A name may have addresses that this machine
-    lacks, such as ::1 where IPv6 is off. One address that a server can listen on is enough.
-    """
     bare = host.removeprefix("[").removesuffix("]")
-    lacking: list[Exception] = []
     try:
-        found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, _, _, _, address in found:
-            try:
-                socket.create_server(address, family=family, backlog=1).close()
-            except OSError as error:
-                if error.errno not in _LACKING:
-                    raise
-                lacking.append(error)
-    except CANNOT_LISTEN as error:
-        return error
-    return lacking[0] if len(lacking) == len(found) else None
+        family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+        return socket.create_server((bare, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        text = getattr(error, "strerror", None) or str(error)
+        # Python adds a remark in brackets that repeats the address.
+        reason = _REASONS.get(number or 0, text.partition(" (while ")[0])
+        kind = PortTaken if number == errno.EADDRINUSE else OptionError
+        raise kind(f"{cannot} {host_and_port(host, port)}: {reason}; {cure}") from error
 
 
 @dataclass(frozen=True)

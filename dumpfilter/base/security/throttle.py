@@ -49,7 +49,6 @@ _FORGET_SECONDS = 900.0
 class _Guesser:
     failures: int = 0
     failed_at: float = 0.0
-    told: bool = False
 
 
 class Throttle:
@@ -106,15 +105,3 @@ class Throttle:
         """Count a wrong password, which the client ``key`` gave now."""
         failures = self.failures(key)
         self._guessers[key] = _Guesser(failures + 1, self._clock())
-
-    def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell whether to log that a client (``key``) was refused because it tried another password too early.
-
-        The result is True for the first refusal after a wrong password, and False for later ones, so that the log
-        stays short.
-        """
-        guesser = self._guessers.get(key)
-        if guesser is None or guesser.told:
-            return False
-        guesser.told = True
-        return True

@@ -38,14 +38,6 @@ def test_the_wait_grows_up_to_a_limit_and_is_forgotten() -> None:
     assert guesses.wait("a") == 0
 
 
-def test_a_refusal_is_told_once_after_each_failure() -> None:
-    guesses = Throttle()
-    assert not guesses.is_first_refusal("a")
-    for _ in range(2):
-        guesses.failed("a")
-        assert [guesses.is_first_refusal("a") for _ in range(3)] == [True, False, False]
-
-
 def test_the_memory_is_bounded() -> None:
     guesses = Throttle(free=0)
     for number in range(throttle._MOST_KEYS + 1):
