@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Note, Result
-from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, WriteRuleKind, WriteSemantics
+from dumpfilter.filter import ReplicationFilter, WriteRuleKind, WriteSemantics
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import make_write_filter
 from dumpfilter.filter.rules import FilterClause
@@ -116,10 +117,10 @@ class MasterConsole(C.Executor):
             "write_rules": lambda: facts.WriteRules.table(_write_rows(self._register.write_filter)),
         }
         # performance_schema describes replication channels, which a master does not have.
-        empty = {name: functools.partial(Result, of) for name, of in columns.PERFORMANCE_SCHEMA.items()}
+        empty = columns.PERFORMANCE_SCHEMA.items()
         return {
             **{("dumpfilter", name): rows for name, rows in tables.items()},
-            **{("performance_schema", name): rows for name, rows in empty.items()},
+            **{("performance_schema", name): functools.partial(Result, of) for name, of in empty},
         }
 
     @property
@@ -236,12 +237,11 @@ class MasterConsole(C.Executor):
         with self._changing:
             old = self._register.write_filter
             kept = old.rules if isinstance(old, EffectiveFilter) else ()
-            rules = [rule for rule in kept if rule.kind not in chosen]
+            rules = [
+                *(rule for rule in kept if rule.kind not in chosen),
+                *chain.from_iterable(chosen.values()),
+            ]
             try:
-                for kind, more in chosen.items():
-                    if kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
-                        raise OptionError(f"CHANGE BINLOG knows DO and IGNORE, not {kind.value.upper()}")
-                    rules += more
                 names = self._store.names._replace(lower_case_table_names=self.lower_case_table_names)
                 changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
             except OptionError as error:
@@ -264,9 +264,8 @@ class MasterConsole(C.Executor):
         who = _who(**slave)
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
-            if not who.fits(slave.peer):
-                return None
-            return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
+            text = "the master's operator ended this registration (UNREGISTER REPLICA)"
+            return Unregistered(text) if who.fits(slave.peer) else None
 
         gone = {one.peer.key for one in self._register.remove_all(reason)}
         gone |= {one.peer.key for one in self._register.counters.finish(lambda record: who.fits(record.peer))}
@@ -309,25 +308,9 @@ class MasterConsole(C.Executor):
     def _show_replica_status(
         self, channel: str | None = None, old: bool = False, every: bool = False
     ) -> Result:
-        self._check_channel(channel)
+        if channel:
+            raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
         return Result(columns.REPLICA_STATUS[old or not self._mysql])
-
-    def _start_replica(self, channel: str | None = None, every: bool = False, **_: Any) -> Result:
-        if every:
-            return OK
-        self._check_channel(channel)
-        raise E.ER_BAD_REPLICA() if self._mysql else E.ER_MARIADB_BAD_SLAVE()
-
-    def _stop_replica(self, channel: str | None = None, every: bool = False, **_: Any) -> Result:
-        if every:
-            return OK
-        self._check_channel(channel)
-        mysql, mariadb = E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING, E.ER_MARIADB_SLAVE_WAS_NOT_RUNNING
-        return Result(notes=[mysql.note("") if self._mysql else mariadb.note()])
-
-    def _reset_replica(self, channel: str | None = None, **_: Any) -> Result:
-        self._check_channel(channel)
-        return OK
 
     def _change_replication_source_to(self, **_: Any) -> Result:
         raise E.SqlError(
@@ -337,7 +320,9 @@ class MasterConsole(C.Executor):
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
-    _change_replication_filter = _change_replication_source_to
+    _change_replication_filter = _start_replica = _stop_replica = _reset_replica = (
+        _change_replication_source_to
+    )
 
     def _change_replication_filter_for_replica(
         self, clauses: Sequence[FilterClause], user: str, **chosen_by: Any
@@ -349,11 +334,6 @@ class MasterConsole(C.Executor):
             slaves, warnings = self.replicas.change(entry, clauses)
         notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         return Result(affected=len(slaves), notes=notes)
-
-    def _check_channel(self, channel: str | None) -> None:
-        if channel:
-            missing = E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST if self._mysql else E.ER_MARIADB_BAD_CONNECTION
-            raise missing(channel)
 
 
 def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:
