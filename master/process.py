@@ -46,7 +46,7 @@ from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import MOST_DRAINS, Drain, Drains
+from dumpfilter.master.who import Drain, Drains
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.listening import Endpoint
@@ -78,38 +78,24 @@ class Saved(State, Generic[T]):
 
 class Kept(Generic[T]):
     """One state file of a master. The file holds a list, which is loaded at the master's start and replaced when the
-    list has changed.
-
-    ``model`` is the class that checks the file's content. ``most`` is the largest number of entries that are loaded;
-    0 for no limit. Of more entries, the last are loaded.
+    list has changed. ``model`` is the class that checks the file's content.
     """
 
-    def __init__(self, path: Path, model: type[Saved[T]], most: int = 0) -> None:
+    def __init__(self, path: Path, model: type[Saved[T]]) -> None:
         self._file = StateFile(path, model, FORMAT)
         self._model = model
-        self._most = most
 
     def load(self) -> list[T]:
-        """Return the list of entries that the state file holds, or the last ``most`` of them. Return an empty list if
-        the file is missing or unusable. An unusable file is renamed, and a warning is logged.
+        """Return the list of entries that the state file holds. Return an empty list if the file is missing or
+        unusable. An unusable file is renamed, and a warning is logged.
         """
-        found = self._file.load_or_set_aside(self._warn) or self._model()
-        return found.entries[-self._most :]
+        return (self._file.load_or_set_aside() or self._model()).entries
 
-    def save(self, entries: list[T]) -> None:
-        """Write ``entries`` to the state file, in place of all entries that it holds. Raises OutputError when the file
-        cannot be written.
+    def save(self, entries: Iterable[T]) -> bool:
+        """Write ``entries`` to the state file, in place of all entries that the file holds. Return whether that
+        succeeded. The first of several failures is logged.
         """
-        self._file.save(self._model(entries=entries))
-
-    def _warn(self, reason: str, aside: str) -> None:
-        log.warning(
-            "state file cannot be used",
-            file=str(self._file.path),
-            reason=printable(reason),
-            hint=f"the master begins without the state in it; the file is kept as {aside}, and a copy of a whole file "
-            "can be put back while the master is stopped",
-        )
+        return self._file.try_save(self._model(entries=list(entries)))
 
 
 class StateDirectory:
@@ -117,19 +103,17 @@ class StateDirectory:
 
     From :meth:`keep` on, a thread saves the counts of the slaves every few seconds, if they have changed, and at the
     end. Drains (the operator's orders to send slaves away) and filters are saved at once. A change that the console has
-    confirmed therefore survives a crash. A save that fails is logged once, until a save succeeds again.
+    confirmed therefore survives a crash.
 
     Raises OptionError when the directory cannot be made or used, and DirectoryBusy when another master uses it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.counters = Kept(path / COUNTERS, Saved[SlaveCounts], CounterBook.most)
-        self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS + 1)
+        self.counters = Kept(path / COUNTERS, Saved[SlaveCounts])
+        self.drains = Kept(path / DRAINS, Saved[Drain])
         self.filters = Kept(path / REPLICA_FILTERS, Saved[ChangedFilter])
         """The filters of real replicas that operators changed on the console."""
-        self._saving = threading.Lock()
-        self._failing = False
         self._stop = threading.Event()
         self._end: Callable[[], object] = lambda: None
         try:
@@ -159,11 +143,11 @@ class StateDirectory:
             while not is_last:
                 is_last = self._stop.wait(seconds)
                 generation = counters.generation
-                if generation != saved and self._try(self.counters, map(_storable, counters.records())):
+                if generation != saved and self.counters.save(map(_storable, counters.records())):
                     saved = generation
 
         drains.on_change.append(
-            lambda: self._try(self.drains, (one for one in drains.all() if not one.ends_with_master))
+            lambda: self.drains.save(one for one in drains.all() if not one.ends_with_master)
         )
         thread = threading.Thread(target=run, name="master-state", daemon=True)
         thread.start()
@@ -174,7 +158,7 @@ class StateDirectory:
         change.
         """
         filters.restore(self.filters.load())
-        filters.on_change.append(lambda: self._try(self.filters, filters.changes))
+        filters.on_change.append(lambda: self.filters.save(filters.changes))
 
     def close(self) -> None:
         """Save the state that has changed since the last save, stop the saving thread, and release the lock on the
@@ -183,27 +167,6 @@ class StateDirectory:
         self._stop.set()
         self._end()
         self._lock.release()
-
-    def _try(self, kept: Kept[T], entries: Iterable[T]) -> bool:
-        """Save ``entries`` as the new content of the state file ``kept``, and return whether that succeeded. Log the
-        first failure, and the first success after a failure.
-        """
-        with self._saving:
-            try:
-                kept.save(list(entries))
-            except OutputError as error:
-                if not self._failing:
-                    self._failing = True
-                    log.error(
-                        "state not saved",
-                        reason=str(error),
-                        hint="the master goes on, and tries again; a restart would lose the counts since the last save",
-                    )
-                return False
-            if self._failing:
-                self._failing = False
-                log.info("state saved again", directory=str(self.path))
-            return True
 
 
 def _storable(record: SlaveCounts) -> SlaveCounts:

@@ -17,15 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import OutputError
-from dumpfilter.base.logs import logger
 from dumpfilter.console.facts import DELAY_BUCKETS, WORK_BUCKETS, Latency
 from dumpfilter.filter.rules import Hits
 from dumpfilter.slave.relay_position import RelayPosition
 from dumpfilter.slave.state import CountersInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-log = logger("dumpfilter.slave")
 
 
 class Progress:
@@ -213,9 +209,7 @@ class ChannelCounters:
         self._file = CountersInfo.file(directory)
         self._lock = threading.Lock()
         self._saving = threading.Lock()
-        self._failing = False
-        found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
-        self.info = found
+        self.info = self._file.load_or_set_aside() or CountersInfo(since=time.time())
         """The present counts. The object is replaced at each change."""
         self._saved = self.info
         self.last_chunk_at = 0.0
@@ -288,28 +282,8 @@ class ChannelCounters:
         """
         with self._saving:
             info = self.info
-            if info is self._saved:
-                return
-            try:
-                self._file.save(info)
-            except OutputError as error:
-                if not self._failing:
-                    log.error(
-                        "counters not saved",
-                        reason=str(error),
-                        hint="the slave goes on, and tries again; a restart would lose the counts since the last save",
-                    )
-                self._failing = True
-            else:
-                self._saved, self._failing = info, False
-
-    def _warn(self, reason: str, aside: str) -> None:
-        log.warning(
-            "counters cannot be used",
-            file=str(self._file.path),
-            reason=reason,
-            hint=f"the channel counts from zero; the file is kept as {aside}",
-        )
+            if info is not self._saved and self._file.try_save(info):
+                self._saved = info
 
     def remove(self) -> None:
         """Remove the file ``counters.info``, because the channel is removed. Raises OutputError if the file cannot be

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import StateCorrupt
+from dumpfilter.base.errors import OutputError, StateCorrupt
+from dumpfilter.base.logs import logger
+from dumpfilter.base.printable import printable
+
+log = logger("dumpfilter.state")
 
 _LARGEST = 64 << 20
 """The largest state file that is read, bytes. A master's counters with the longest possible names take less."""
@@ -63,6 +67,9 @@ class StateFile(Generic[S]):
         self._model = model
         self._form = form
         self._mode = mode
+        self._saving = threading.Lock()
+        self._is_failing = False
+        """Whether the last :meth:`try_save` has failed, so that the next failure is not logged again."""
 
     def load(self) -> S | None:
         """Read the state file, and return the state in it, or None if the file does not exist.
@@ -81,10 +88,10 @@ class StateFile(Generic[S]):
             raise self._corrupt(f"is larger than {_LARGEST >> 20} MiB")
         return self.decode(data)
 
-    def load_or_set_aside(self, warn: Callable[[str, str], None]) -> S | None:
+    def load_or_set_aside(self) -> S | None:
         """Read the state file, and return the state in it, or None if the file does not exist or is unusable.
 
-        An unusable file is renamed to ``….unusable``. ``warn`` receives the reason, and the file's new name.
+        An unusable file is renamed to ``….unusable``, and a warning is logged.
         """
         try:
             return self.load()
@@ -92,8 +99,37 @@ class StateFile(Generic[S]):
             aside = self.path.with_name(f"{self.path.name}.unusable")
             with contextlib.suppress(OSError):
                 self.path.replace(aside)
-            warn(str(error).removeprefix(f"{self.path}: ").partition(";")[0], aside.name)
+            log.warning(
+                "state file cannot be used",
+                file=str(self.path),
+                reason=printable(str(error).removeprefix(f"{self.path}: ").partition(";")[0]),
+                hint=f"the process begins without the state in it; the file is kept as {aside.name}, and a copy of a "
+                "whole file can be put back while the process is stopped",
+            )
             return None
+
+    def try_save(self, state: S) -> bool:
+        """Write ``state`` to the state file, and return whether that succeeded. Any thread may call this method.
+
+        The first of several failures is logged, and so is the first success after a failure.
+        """
+        with self._saving:
+            try:
+                self.save(state)
+            except OutputError as error:
+                if not self._is_failing:
+                    log.error(
+                        "state not saved",
+                        reason=str(error),
+                        hint="the process goes on, and tries again; a restart would lose the changes since the last "
+                        "save",
+                    )
+                self._is_failing = True
+                return False
+            if self._is_failing:
+                log.info("state saved again", file=str(self.path))
+            self._is_failing = False
+            return True
 
     def save(self, state: S, *, synced: bool = True) -> None:
         """Write ``state`` to the state file, which is replaced atomically.

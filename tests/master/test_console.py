@@ -172,7 +172,9 @@ def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'x'",
     ):
         for master in (mysql, mariadb):
-            assert "ERROR 1794 (HY000): Replica is not configured: this is a master." in master.error(statement)
+            assert "ERROR 1794 (HY000): Replica is not configured: this is a master." in master.error(
+                statement
+            )
     said = mysql.error("SHOW REPLICA STATUS FOR CHANNEL 'x'")
     assert said == "ERROR 3074 (HY000): Replica channel 'x' does not exist."
     assert mysql.rows("SHOW REPLICA STATUS") == []

@@ -23,7 +23,7 @@ from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.process import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
-from dumpfilter.master.who import MOST_DRAINS, MYSQL_PROTOCOL, SHUTTING_DOWN, Drain, Drains, Peer, Who
+from dumpfilter.master.who import MYSQL_PROTOCOL, SHUTTING_DOWN, Drain, Drains, Peer, Who
 from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
 
@@ -87,9 +87,6 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
 
 def test_of_too_many_entries_the_newest_are_kept(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path)
-    drains = [Drain(Who.of("server_id", n), "", float(n)) for n in range(1, MOST_DRAINS + 3)]
-    directory.drains.save(drains)
-    assert directory.drains.load() == drains[1:]
     directory.counters.save([SlaveCounts(Peer(uuid=str(n)), last_seen_at=float(n)) for n in range(10_001)])
     assert min(one.last_seen_at for one in CounterBook(directory.counters.load()).records()) == 1
     directory.close()

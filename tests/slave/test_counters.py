@@ -85,7 +85,7 @@ def test_a_damaged_file_costs_the_counts_only(tmp_path: Path, data: bytes, reaso
     with capture_logs() as logs:
         counters = ChannelCounters(tmp_path)
     (line,) = logs
-    assert (line["event"], line["file"]) == ("counters cannot be used", str(tmp_path / NAME))
+    assert (line["event"], line["file"]) == ("state file cannot be used", str(tmp_path / NAME))
     assert reason in line["reason"]
     assert not counters.info.counts
     assert (tmp_path / f"{NAME}.unusable").read_bytes() == data
@@ -106,7 +106,7 @@ def test_a_full_disk_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             counters.save()
             counters.save()
         counters.save()
-    assert [line["event"] for line in logs] == ["counters not saved"]
+    assert [line["event"] for line in logs] == ["state not saved", "state saved again"]
     assert ChannelCounters(tmp_path).info == counters.info
 
 
