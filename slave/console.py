@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import TIMEOUT_MAX
 from typing import Any, TypeVar
 
 from dumpfilter import __version__
@@ -352,9 +353,6 @@ def _until(until: Mapping[str, Any]) -> Until:
         raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(until["gtids"]) from error
 
 
-_MOST_SECONDS = 10_000_000.0
-"""The longest timeout, seconds. A longer one counts as no timeout."""
-
 Value = int | float | str | None
 """The type of an argument of an SQL function."""
 
@@ -451,13 +449,12 @@ def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:
     """
     interrupt = running_interrupt()
     limit = interrupt.seconds or math.inf
-    seconds = min(timeout, limit)
 
     def is_over() -> bool:
         return interrupt.is_set() or slave.is_closing
 
     interrupt.on_set = slave.progress.told
-    answer = slave.progress.until(lambda: is_over() or ask(), seconds if seconds <= _MOST_SECONDS else None)
+    answer = slave.progress.until(lambda: is_over() or ask(), min(timeout, limit, TIMEOUT_MAX))
     if is_over():
         raise E.ER_QUERY_INTERRUPTED()
     # The statement's limit ends it with an error, and the function's own timeout with a value.

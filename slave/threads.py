@@ -25,8 +25,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class Progress:
-    """A condition variable: threads wait in :meth:`until` until another thread calls :meth:`told`. A waiting thread
-    tests its condition without holding a lock.
+    """A condition variable: threads wait in :meth:`until` until another thread calls :meth:`told`.
 
     All channels of a slave share one such object. SQL statements that wait for an applier wake when an applier has
     completed a transaction or has ended.
@@ -34,7 +33,6 @@ class Progress:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._version = 0
         self.waiting = 0
         """The number of threads that wait."""
 
@@ -44,29 +42,19 @@ class Progress:
         """
         if self.waiting:
             with self._changed:
-                self._version += 1
                 self._changed.notify_all()
 
-    def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until the function ``ask`` returns True, for at most ``seconds`` (None: no limit). Return the last
-        result of ``ask``.
+    def until(self, ask: Callable[[], bool], seconds: float) -> bool:
+        """Wait until the function ``ask`` returns True, for at most ``seconds``. Return the last result of ``ask``.
 
-        ``ask`` is called at once, and again after each call of :meth:`told`.
+        ``ask`` is called at once, and again after each call of :meth:`told`. It must not wait, because :meth:`told`
+        waits for it.
         """
-        deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             self.waiting += 1
-        try:
-            while True:
-                seen = self._version
-                if ask():
-                    return True
-                left = None if deadline is None else deadline - time.monotonic()
-                with self._changed:
-                    if not self._changed.wait_for(lambda seen=seen: self._version != seen, left):  # type: ignore[misc]
-                        return ask()
-        finally:
-            with self._changed:
+            try:
+                return self._changed.wait_for(ask, seconds)
+            finally:
                 self.waiting -= 1
 
 
