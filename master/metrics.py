@@ -9,7 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from prometheus_client.core import Metric
@@ -36,16 +36,6 @@ class MasterView(NamedTuple):
     end: BinlogEnd
     modified_at: float | None
     """The Unix time of the last write to the newest binlog file. None if the binlog set cannot be read."""
-
-
-class Counted(NamedTuple):
-    """A number of things of one kind at present, such as gRPC calls in progress, with the limit of this number; 0 for
-    no limit. The metrics show the number and the limit with the label ``kind``, ``state`` or ``reason``.
-    """
-
-    kind: str
-    number: float
-    limit: int = 0
 
 
 class Master(Facts[MasterView], prefix=PREFIX):
@@ -76,29 +66,26 @@ class Master(Facts[MasterView], prefix=PREFIX):
     """Events that the master has scanned."""
 
 
-_KIND = attrgetter("kind")
-
-
-class States(Facts[Counted], prefix=PREFIX, labels={"state": _KIND}):
+class States(Facts[tuple[str, int]], prefix=PREFIX, labels={"state": itemgetter(0)}):
     """The metric that counts the slaves that the master knows, by their state (such as connected or drained)."""
 
-    slaves = metric("number")
+    slaves = metric(itemgetter(1))
     """Slaves that the master knows, by state, as in the table dumpfilter.slaves."""
 
 
-class Calls(Facts[Counted], prefix=PREFIX, labels={"kind": _KIND}):
+class Calls(Facts[tuple[str, int, int]], prefix=PREFIX, labels={"kind": itemgetter(0)}):
     """The metrics of the gRPC calls and replica connections in progress, by kind of call, with their limits."""
 
-    calls = metric("number")
+    calls = metric(itemgetter(1))
     """Calls under way, by kind: dump, watch (of the health service), short (Check, Alive), call, replica_connection."""
-    calls_limit = metric("limit")
+    calls_limit = metric(itemgetter(2))
     """The most calls of a kind that may be under way."""
 
 
-class FailedCalls(Facts[Counted], prefix=PREFIX, labels={"reason": _KIND}):
+class FailedCalls(Facts[tuple[str, int]], prefix=PREFIX, labels={"reason": itemgetter(0)}):
     """The metric that counts refused calls and failed dumps, by reason (the name of the error's class)."""
 
-    failed_calls_total = metric("number")
+    failed_calls_total = metric(itemgetter(1))
     """Refused calls, and dumps that ended with an error, by the error's class."""
 
 
@@ -140,9 +127,9 @@ class MasterCollector(Collector):
         slaves = server.service.known_slaves.all()
         states = Counter(slave.presence for slave in slaves)
         yield from Master.families([MasterView(server, end, modified_at)])
-        yield from States.families([Counted(state.value, states[state]) for state in Presence])
-        yield from Calls.families(list(_calls(server)))
-        yield from FailedCalls.families([Counted(*pair) for pair in MEASURED.failures().items()])
+        yield from States.families((state.value, states[state]) for state in Presence)
+        yield from Calls.families(_calls(server))
+        yield from FailedCalls.families(MEASURED.failures().items())
         yield from Slaves.families(shown(SlaveView(slave, end) for slave in slaves))
         yield from Caches.families([("segments", store.cache_state()), *server.reader.caches().items()])
         if server.source is not None:
@@ -158,12 +145,13 @@ def _modified(store: BinlogStore) -> float | None:
         return None
 
 
-def _calls(server: MasterServer) -> Iterator[Counted]:
+def _calls(server: MasterServer) -> Iterator[tuple[str, int, int]]:
+    """Yield for each kind of call its name, the number of calls in progress, and the limit of this number."""
     places = server.gate.places
     for kind, (limit, _) in places.most.items():
-        yield Counted(kind.name.lower(), places.used(kind), limit)
+        yield kind.name.lower(), places.used(kind), limit
     if server.count_replicas is not None:
-        yield Counted("replica_connection", *server.count_replicas())
+        yield "replica_connection", *server.count_replicas()
 
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
