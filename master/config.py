@@ -8,11 +8,12 @@ is used.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Self
@@ -62,7 +63,7 @@ class _Login(Model):
     _stored: StoredPassword = PrivateAttr(StoredPassword())
 
     @model_validator(mode="after")
-    def _store(self) -> Self:
+    def _store(self, info: ValidationInfo) -> Self:
         hashes = self.password_hash
         if self.password is None:
             try:
@@ -73,6 +74,12 @@ class _Login(Model):
             raise wrong(
                 "stands beside password: keep one of the two; dumpfilter password-hash makes a hash",
                 "password_hash",
+            )
+        elif (info.context or {}).get("is_shared"):
+            raise wrong(
+                "is in the clear, and other users of this machine can read the file: keep password_hash instead "
+                "(dumpfilter password-hash makes one), or set the file's mode to 0600",
+                "password",
             )
         else:
             self._stored = StoredPassword.plain(self.password)
@@ -86,7 +93,7 @@ class _Login(Model):
         return self._stored
 
 
-class _Account(_Login):
+class Account(_Login):
     """A ``[[user]]`` table of the configuration file, which names a user that slaves log in as."""
 
     name: Name
@@ -98,7 +105,7 @@ class _Account(_Login):
         return self
 
 
-class _ConsoleUser(_Account):
+class _ConsoleUser(Account):
     """A ``[[console_user]]`` table of the configuration file, which names a user of the SQL console and the user's
     role.
     """
@@ -359,7 +366,23 @@ class ReplicaEntry(_Login, FilterTable):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.adopt:
-            self._check_adopting()
+            beside = {
+                "rules": self.rules is not None,
+                "on_drift": self.on_drift is not None,
+                "semantics": self.semantics is not FilterSemantics.CLASSIC,
+            }
+            for key in [key for key, is_set in beside.items() if is_set]:
+                raise wrong(
+                    "stands beside adopt = true, with which the replica's own filter, a classic one, is used: leave it "
+                    "out",
+                    key,
+                )
+            if self.connect is None:
+                raise wrong(
+                    "is missing: adopt = true reads the replica's own filter, and needs a user and a password, such as "
+                    'connect = { user = "dumpfilter", password_file = "/etc/dumpfilter/password" }',
+                    "connect",
+                )
         elif self.rules is None:
             raise wrong(
                 "is missing: write the rules of the replica's own filter, or rules = [] to send everything, or "
@@ -376,32 +399,6 @@ class ReplicaEntry(_Login, FilterTable):
         except OptionError as error:
             raise wrong(str(error), "rules") from None
         return self
-
-    def _check_adopting(self) -> None:
-        """Raise a validation error if this ``[[replica]]`` table of the configuration file lacks ``connect``, or has a
-        key that contradicts its key ``adopt``. With ``adopt`` the master reads the replica's own filter and uses it
-        instead of rules in the table.
-        """
-        if self.rules is not None:
-            raise wrong(
-                "stands beside adopt = true, with which the replica's own filter is used: keep one of the two",
-                "rules",
-            )
-        if self.connect is None:
-            raise wrong(
-                "is missing: adopt = true reads the replica's own filter, and needs a user and a password, such as "
-                'connect = { user = "dumpfilter", password_file = "/etc/dumpfilter/password" }',
-                "connect",
-            )
-        if self.on_drift is not None:
-            raise wrong(
-                "stands beside adopt = true, with which the master uses the replica's own filter: leave it out",
-                "on_drift",
-            )
-        if self.semantics is not FilterSemantics.CLASSIC:
-            raise wrong(
-                "stands beside adopt = true: a server's own filter is classic; leave it out", "semantics"
-            )
 
 
 def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
@@ -459,24 +456,34 @@ def complete(entries: Sequence[ReplicaEntry]) -> None:
             )
 
 
-class _File(Model):
-    """The contents of the configuration file, as pydantic parses and checks them."""
+class MasterConfig(Model):
+    """The contents of the master's configuration file, as pydantic parses and checks them. docs/master.md describes the
+    file.
+    """
 
-    user: tuple[_Account, ...] = ()
-    console_user: tuple[_ConsoleUser, ...] = ()
+    accounts: tuple[Account, ...] = Field(default=(), alias="user")
+    """The users that slaves may connect as. When empty, any slave may connect."""
+    console_accounts: tuple[_ConsoleUser, ...] = Field(default=(), alias="console_user")
+    """The users who may log in to the master's SQL console."""
     imposed: tuple[ImposedFilter, ...] = ()
-    replica: tuple[ReplicaEntry, ...] = ()
+    replicas: tuple[ReplicaEntry, ...] = Field(default=(), alias="replica")
+    """The filters and passwords of real MySQL and MariaDB replicas, in the order of the file."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for table in ("user", "console_user", "imposed"):
-            names = [one.name for one in getattr(self, table)]
+        tables: dict[str, tuple[Account | ImposedFilter, ...]] = {
+            "user": self.accounts,
+            "console_user": self.console_accounts,
+            "imposed": self.imposed,
+        }
+        for table, entries in tables.items():
+            names = [one.name for one in entries]
             for number, name in enumerate(names):
                 if name in names[:number]:
                     raise wrong(
                         f"there are two of the name {name!r}; rename or remove one", table, number, "name"
                     )
-        known = {one.name for one in self.user} | {one.user for one in self.replica}
+        known = self.users.keys() | {one.user for one in self.replicas}
         for number, imposed in enumerate(self.imposed):
             for user in sorted(imposed.users - known):
                 raise wrong(
@@ -486,35 +493,23 @@ class _File(Model):
                     number,
                     "users",
                 )
-        complete(self.replica)
+        complete(self.replicas)
         return self
 
+    @cached_property
+    def users(self) -> Mapping[str, StoredPassword]:
+        """The passwords of the users that slaves may connect as, by user name."""
+        return {one.name: one.stored for one in self.accounts}
+
     @property
-    def plain(self) -> tuple[str, ...]:
-        """The keys of the passwords that the configuration file holds in plain text, such as ``user[1].password``."""
-        return tuple(
-            f"{table}[{number}].password"
-            for table in ("user", "console_user", "replica")
-            for number, one in enumerate(getattr(self, table), 1)
-            if one.password is not None
-        )
+    def console_users(self) -> Mapping[str, StoredPassword]:
+        """The passwords of the users who may log in to the master's SQL console, by user name."""
+        return {one.name: one.stored for one in self.console_accounts}
 
-
-@dataclass(frozen=True)
-class MasterConfig:
-    """The checked contents of the master's configuration file. docs/master.md describes the file."""
-
-    users: Mapping[str, StoredPassword] = field(default_factory=dict, repr=False)
-    """The passwords of the users that slaves may connect as, by user name. When empty, any slave may connect."""
-    console_users: Mapping[str, StoredPassword] = field(default_factory=dict, repr=False)
-    """The passwords of the users who may log in to the master's SQL console, by user name."""
-    imposed: tuple[ImposedFilter, ...] = ()
-    console_roles: Mapping[str, Role] = field(default_factory=dict)
-    """The roles of the users of the master's SQL console, by user name."""
-    plain: tuple[str, ...] = ()
-    """The keys of the passwords that the file holds in plain text, such as ``user[1].password``."""
-    replicas: tuple[ReplicaEntry, ...] = ()
-    """The filters and passwords of real MySQL and MariaDB replicas, in the order of the file."""
+    @property
+    def console_roles(self) -> Mapping[str, Role]:
+        """The roles of the users of the master's SQL console, by user name."""
+        return {one.name: one.role for one in self.console_accounts}
 
 
 def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig:
@@ -525,18 +520,7 @@ def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig
     key but no value, which may be a password. A file with a plain-text password is refused unless only its owner can
     read the file.
     """
-    file = load_toml(path, _File, {"names": names})
-    plain = file.plain
-    if plain and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise OptionError(
-            f"{path}: {plain[0]}: the file holds a password in the clear, and other users of this machine can read "
-            "it: keep password_hash instead (dumpfilter password-hash makes one), or set the file's mode to 0600"
-        )
-    return MasterConfig(
-        {user.name: user.stored for user in file.user},
-        {user.name: user.stored for user in file.console_user},
-        file.imposed,
-        {user.name: user.role for user in file.console_user},
-        plain,
-        file.replica,
-    )
+    is_shared = False
+    with contextlib.suppress(OSError):
+        is_shared = bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+    return load_toml(path, MasterConfig, {"names": names, "is_shared": is_shared})

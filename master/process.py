@@ -240,7 +240,6 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)
         load = None if options.config is None else partial(load_config, options.config, names=names)
         config = MasterConfig() if load is None else load()
-        warn_of_plain_passwords(config)
         if run.console is not None:
             run.console.accounts(config.console_users)
         server = MasterServer(
@@ -492,14 +491,3 @@ class Reload:
                 replicas=len(config.replicas),
                 registrations_ended=ended,
             )
-            warn_of_plain_passwords(config)
-
-
-def warn_of_plain_passwords(config: MasterConfig) -> None:
-    """Log a warning if the configuration file holds passwords in plain text."""
-    if config.plain:
-        log.warning(
-            "the configuration holds passwords in the clear",
-            keys=list(config.plain),
-            hint="dumpfilter password-hash makes hashes",
-        )

@@ -11,11 +11,10 @@ from typing import cast
 import pytest
 
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
-from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.edge import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
-from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.service import Context
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channels import Slave
@@ -91,7 +90,7 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
 def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) -> None:
     info = SimpleNamespace(auto_position=True)
     slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
-    configs = [MasterConfig({"repl": StoredPassword.plain("secret")})]
+    configs = [MasterConfig(user=(Account(name="repl", password="secret"),))]
     loop = asyncio.new_event_loop()
     served = ServedChannel("", loop, load_config=lambda names: configs[-1])
     served.note(RelayPosition("relay-bin.000001", 700))

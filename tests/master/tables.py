@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dumpfilter.base.security.passwords import Sha2Crypt
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.master.config import ImposedFilter
+from dumpfilter.master.config import Account, ImposedFilter
 
 
 def imposed_table(name: str, rule_filter: ReplicationFilter, **conditions: Any) -> ImposedFilter:
@@ -19,3 +20,8 @@ def imposed_table(name: str, rule_filter: ReplicationFilter, **conditions: Any) 
         **conditions,
     }
     return ImposedFilter.model_validate(table, context={"names": rule_filter.names})
+
+
+def hashed(name: str, password: str) -> Account:
+    """Return a ``[[user]]`` with the hash of a password that caching_sha2_password stores."""
+    return Account(name=name, password_hash=str(Sha2Crypt.of(password)))

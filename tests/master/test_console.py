@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveFilter, WriteFilter
-from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
@@ -115,7 +114,7 @@ def test_executed_gtids_are_also_those_of_the_newest_file() -> None:
 
 def test_the_rules_of_the_binlog_are_in_the_status() -> None:
     rules = WriteFilter.from_options(["--binlog-do-db=d1", "--binlog-do-db=d2", "--binlog-ignore-db=x"])
-    config = MasterConfig(users={"repl": StoredPassword.plain("secret")})
+    config = MasterConfig(user=(Account(name="repl", password="secret"),))
     with serving(MYSQL, write_filter=rules, config=config) as master:
         assert master.rows("SHOW BINARY LOG STATUS")[0][2:4] == ["d1,d2", "x"]
         assert [(row["semantics"], row["rule"]) for row in master.select("write_rules")] == [

@@ -16,21 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.base import AllFilters, OnUndecided, Verdict
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
-from dumpfilter.master.config import MasterConfig, imposed_on, load_config
+from dumpfilter.master.config import Account, MasterConfig, imposed_on, load_config
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import Access
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
-from tests.master.tables import imposed_table
+from tests.master.tables import hashed, imposed_table
 from tests.master.test_service import code_of, files_of
 from tests.oracle.dumping import dump
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
@@ -271,7 +271,7 @@ def test_by_server_id_and_network_over_the_wire() -> None:
 
 def test_users() -> None:
     config = MasterConfig(
-        users={"repl": StoredPassword(crypt=Sha2Crypt.of("secret")), "other": StoredPassword.plain("geheim")},
+        user=(hashed("repl", "secret"), Account(name="other", password="geheim")),
         imposed=(imposed_table("no logs", NO_LOGS, users=frozenset({"other"})),),
     )
     with master(config) as client:
@@ -347,7 +347,6 @@ def test_a_configuration_file(tmp_path: Path) -> None:
         "monitor": StoredPassword.plain("hush, hush"),
     }
     assert config.console_roles == {"admin": Role.REPLICATE_ADMIN, "monitor": Role.READ}
-    assert config.plain == ("user[1].password", "console_user[1].password", "console_user[2].password")
     first, second = config.imposed
     assert first.server_ids == {101, 102}
     assert first.users == {"repl"}

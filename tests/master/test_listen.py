@@ -16,7 +16,7 @@ from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -166,7 +166,11 @@ def test_the_server_itself_refuses() -> None:
     with pytest.raises(
         Exposed, match=r"--host=0\.0\.0\.0: the master would serve other machines without TLS"
     ):
-        MasterServer(BinlogStore(BINLOGS), listen=ListenAddress("0.0.0.0"), config=MasterConfig(users=USERS))
+        MasterServer(
+            BinlogStore(BINLOGS),
+            listen=ListenAddress("0.0.0.0"),
+            config=MasterConfig(user=(Account(name="repl", password="secret"),)),
+        )
 
 
 def test_insecure_is_loud() -> None:

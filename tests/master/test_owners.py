@@ -12,23 +12,22 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.filter import Filter
-from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.limits import REFUSALS_LOGGED
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import FREE_GUESSES
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
-from tests.master.tables import imposed_table
+from tests.master.tables import hashed, imposed_table
 from tests.support import DATA
 
 UUID = str(uuid.UUID(int=5))
 MINE, THEIRS = b"m" * 32, b"t" * 32
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
-USERS = {"a": StoredPassword(crypt=Sha2Crypt.of("pa")), "b": StoredPassword.plain("pb")}
+USERS = (hashed("a", "pa"), Account(name="b", password="pb"))
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def following(client: Client, slave: pb.RegisterResponse) -> Iterator[pb.Chunk]:
 
 def test_a_stranger_does_not_fill_the_disk_with_refusals() -> None:
     calls = 3 * REFUSALS_LOGGED
-    with master(MasterConfig(USERS)) as client, capture_logs() as logs:
+    with master(MasterConfig(user=USERS)) as client, capture_logs() as logs:
         stub, seldom = client.stub, client.service._refusals
         # All calls are in one period, however long a busy machine takes for them.
         seldom._next, seldom._left = math.inf, REFUSALS_LOGGED
@@ -79,9 +78,9 @@ def still_runs(stream: Iterator[pb.Chunk]) -> bool:
     return all(next(stream) is not None for _ in range(10))
 
 
-@pytest.mark.parametrize("users", [{}, USERS])
-def test_lists_and_status_tell_strangers_nothing(users: dict[str, Any]) -> None:
-    with master(MasterConfig(users=users)) as client:
+@pytest.mark.parametrize("users", [(), USERS])
+def test_lists_and_status_tell_strangers_nothing(users: tuple[Account, ...]) -> None:
+    with master(MasterConfig(user=users)) as client:
         login = {"user": "a", "password": "pa"} if users else {}
         slave = client.register(host="secret-host", **login)
         for proof in (
@@ -98,7 +97,7 @@ def test_lists_and_status_tell_strangers_nothing(users: dict[str, Any]) -> None:
 
 
 def test_a_slave_is_told_of_itself_and_a_user_of_his_slaves() -> None:
-    with master(MasterConfig(users=USERS)) as client:
+    with master(MasterConfig(user=USERS)) as client:
         mine = client.register(server_id=1, user="a", password="pa")
         client.register(server_id=2, user="a", password="pa")
         client.register(server_id=3, user="b", password="pb")
@@ -134,7 +133,7 @@ def test_another_user_with_the_same_uuid_is_another_slave() -> None:
     imposed = imposed_table(
         "no hr", Filter.from_options(["--replicate-ignore-db=hr"]), users=frozenset({"a"})
     )
-    with master(MasterConfig(users=USERS, imposed=(imposed,))) as client:
+    with master(MasterConfig(user=USERS, imposed=(imposed,))) as client:
         slave = client.register(uuid=UUID, user="a", password="pa", secret=MINE)
         stream = following(client, slave)
         other = client.register(uuid=UUID, user="b", password="pb", secret=MINE)
@@ -160,7 +159,7 @@ def test_secrets_of_a_wrong_length_are_refused(length: int) -> None:
 
 
 def test_no_id_secret_or_password_is_logged() -> None:
-    with capture_logs() as logs, master(MasterConfig(users=USERS)) as client:
+    with capture_logs() as logs, master(MasterConfig(user=USERS)) as client:
         slave = client.register(user="a", password="pa", secret=MINE)
         list(client.dump(slave.slave_id))
         assert code(client.register, user="a", password="guessed", secret=MINE) is UNAUTHENTICATED
@@ -175,7 +174,7 @@ def test_no_id_secret_or_password_is_logged() -> None:
 
 
 def test_guesses_cost_time_and_few_lines_of_log() -> None:
-    with master(MasterConfig(users=USERS)) as client:
+    with master(MasterConfig(user=USERS)) as client:
         client.register(user="a", password="pa", secret=MINE)
         with capture_logs() as logs:
             codes = [code(client.register, user="a", password=f"wrong {n}") for n in range(50)]

@@ -12,12 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import Sha2Crypt
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import AllFilters
-from dumpfilter.master.config import MasterConfig, load_config
+from dumpfilter.master.config import Account, MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.process import Reload
 from dumpfilter.master.server import MasterServer
@@ -183,7 +183,7 @@ def test_without_a_file_there_is_nothing_to_read(tmp_path: Path) -> None:
 def test_a_registration_during_the_change_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration changes between the check of the password and the entry into the register."""
     server = MasterServer(
-        BinlogStore(MYSQL_ROW), config=MasterConfig(users={"a": StoredPassword(crypt=Sha2Crypt.of("pa"))})
+        BinlogStore(MYSQL_ROW), config=MasterConfig(user=(Account(name="a", password_hash=HASHES["pa"]),))
     )
     server.start()
     client = Client(server)
@@ -192,7 +192,7 @@ def test_a_registration_during_the_change_is_checked_again(monkeypatch: pytest.M
 
     def change_and_add(*registration: Any, **more: Any) -> Any:
         if "b" not in service.config.users:
-            service.reconfigure(MasterConfig(users={"b": StoredPassword(crypt=Sha2Crypt.of("pb"))}))
+            service.reconfigure(MasterConfig(user=(Account(name="b", password_hash=HASHES["pb"]),)))
         return add(*registration, **more)
 
     monkeypatch.setattr(service.register, "add", change_and_add)

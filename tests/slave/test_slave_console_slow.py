@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.sql.server_errors import SqlError
@@ -20,7 +19,7 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.process import report
 from dumpfilter.slave.targets import SummaryTarget
-from tests.master.tables import imposed_table
+from tests.master.tables import hashed, imposed_table
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.support import DATA
@@ -178,7 +177,7 @@ def test_a_slave_whose_password_changes_goes_on_with_the_new_one(data: Path, tmp
     growing.more(20)
 
     def users(password: str) -> MasterConfig:
-        return MasterConfig(users={"repl": StoredPassword(crypt=Sha2Crypt.of(password))})
+        return MasterConfig(user=(hashed("repl", password),))
 
     with serving(growing.index, users("old")) as master, driven(tmp_path / "s") as slave:
         slave.follow(master, SOURCE_USER="'repl'", SOURCE_PASSWORD="'old'")
