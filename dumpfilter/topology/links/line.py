@@ -1,4 +1,4 @@
-"""One direction of a link, without sockets and clocks: bytes go in, and come out later.
+"""One direction of a link, without sockets and clocks: when bytes that go in come out.
 
 A line is first in, first out. A byte enters the wire when all earlier bytes have left it, and the wire passes ``rate``
 bits per second. That is a token bucket with room for one token: an idle line saves nothing up. A byte comes out
@@ -11,13 +11,9 @@ All times are seconds of one clock that never runs backwards.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections import deque
-from dataclasses import dataclass, replace
-from enum import Enum
-from itertools import groupby
 from random import Random
-from typing import Generic, TypeVar
 
 from dumpfilter.topology.links.shape import LinkShape
 
@@ -34,9 +30,9 @@ FULL = 0.75
 for every free byte would cost a whole processor.
 """
 
-MUCH_ROOM = 1 << 20
-"""The number of free bytes below ``MOST_HELD`` under which a line counts as full. A full line accepts bytes again when
-twice as many are free.
+READ_AT_ONCE = 0.002
+"""The time for which a line that accepts bytes again takes the bytes for bytes that have waited in the senders'
+sockets, seconds.
 """
 
 PIECE = 0.002
@@ -44,168 +40,85 @@ PIECE = 0.002
 when the last of them has arrived. Shorter pieces cost processor time.
 """
 
+UNLIMITED = sys.maxsize
+"""The number of bytes that may pass a link for which no cut is planned."""
+
 BITS = 8
 
 
-class Mark(Enum):
-    """A kind of entry in a :class:`Line` (the queue of one direction of a link).
+class Line:
+    """One direction of a link (a proxy between two nodes): the rate and delay that all connections of the link share.
 
-    ``BYTES`` are bytes of a connection. ``END`` (end of the TCP stream) and ``RESET`` (TCP reset) have no bytes, and
-    wait in the queue like bytes.
-    """
-
-    BYTES = "bytes"
-    END = "end"
-    RESET = "reset"
-
-
-Receiver = TypeVar("Receiver")
-
-
-@dataclass
-class _Piece(Generic[Receiver]):
-    """One entry in the queue of one direction of a link: some of the bytes that were put in together, or a mark (end or
-    reset of the stream).
-    """
-
-    due: float
-    """The time at which the piece comes out, seconds of the line's clock."""
-    receiver: Receiver
-    mark: Mark
-    data: bytes
-
-
-class Line(Generic[Receiver]):
-    """One direction of a link (a proxy between two nodes): a queue of bytes with the link's rate and delay, which all
-    connections of the link share.
-
-    The caller puts bytes in, and takes them out when they have arrived. Times are seconds of a clock that never runs
-    backwards.
+    The caller puts bytes in, and learns when they come out. Times are seconds of a clock that never runs backwards.
     """
 
     def __init__(self, shape: LinkShape, random: Random) -> None:
-        self._shape = shape
+        self.shape = shape
         self._random = random
-        self._pieces: deque[_Piece[Receiver]] = deque()
         self.held = 0
-        """The number of bytes in the line: those that were put in and have not been taken out."""
+        """The number of bytes in the line. The caller subtracts the bytes that it has delivered or discarded."""
+        self.passed = 0
+        """The number of bytes that the caller has delivered to open connections."""
+        self.limit = UNLIMITED
+        """The bytes that still may pass before the link is cut."""
+        self.reads_at = 0.0
+        """The time from which on the line accepts bytes. Until then it is full."""
+        self.resumed_at = -math.inf
+        """The time at which the caller reads the senders' sockets again after the line was full. The bytes that are put
+        in until ``READ_AT_ONCE`` later are sent as if the line had accepted them at ``reads_at``. So a process that
+        reads late does not slow the line.
+        """
         self._wire_free = 0.0
         """The time at which the last accepted byte has left the wire."""
         self._last_out = 0.0
-        """The time at which the last accepted byte comes out."""
+        """The time at which the last accepted byte comes out, if the delay stays."""
+        self.sooner = 0.0
+        """The time by which bytes come out sooner than :meth:`push` said, since the delay has become shorter."""
 
     def room(self, now: float) -> int:
-        """Return how many more bytes may be put into the line (queue of one direction of a link) at the time ``now``.
-        The limit keeps the wait of bytes for the wire short.
-
-        The result is 0 or negative for a full line. An idle line accepts at least 1 byte, even if its rate is low.
+        """Return how many more bytes may be put into the line at the time ``now``. The limit keeps the wait of bytes
+        for the wire short. It is at least 1, even if the rate is low.
         """
         room = MOST_HELD - self.held
-        rate = self._shape.rate
-        if rate is None:
-            return room
-        waiting = max(0.0, self._wire_free - now) * rate / BITS
-        return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
+        rate = self.shape.rate
+        if rate is not None:
+            waiting = max(0.0, self._wire_free - now) * rate / BITS
+            room = min(room, int(WINDOW * rate / BITS - waiting))
+        return max(1, room)
 
-    def is_full(self, now: float, *, before: bool) -> bool:
-        """Tell whether so many bytes wait in the line (queue of one direction of a link) at the time ``now`` that the
-        caller should stop reading the senders' sockets.
+    def push(self, now: float, data: bytes) -> list[tuple[float, bytes]]:
+        """Put bytes into the line at the time ``now``. Return them in pieces, each with the time at which it comes out.
+        A piece comes out ``sooner`` than this time if the delay becomes shorter.
 
-        ``before`` is the result of the last call. A line becomes full at ``FULL`` of the time ``WINDOW``, or when few
-        bytes are free. It stays full until only half of ``WINDOW`` is used and twice as many bytes are free.
+        Without bytes there is one empty piece, with which a caller can mark the end of a stream.
         """
-        free = MOST_HELD - self.held
-        if before:
-            return self.room_time() > now or free < 2 * MUCH_ROOM
-        return self._wire_free - now > FULL * WINDOW or free < MUCH_ROOM
-
-    def room_time(self) -> float:
-        """Return the time from which on the caller may read from the senders' sockets again, after the line (queue) was
-        full.
-
-        The wire then needs only half of ``WINDOW`` for the bytes that wait. ``WINDOW`` is the longest time for which
-        accepted bytes may wait, seconds.
-        """
-        return self._wire_free - WINDOW / 2
-
-    def push(
-        self,
-        now: float,
-        receiver: Receiver,
-        data: bytes,
-        mark: Mark = Mark.BYTES,
-        *,
-        since: float | None = None,
-    ) -> None:
-        """Put ``data``, bytes for ``receiver``, into the line (queue of one direction of a link) at the time ``now``.
-        With the mark ``END`` or ``RESET`` the end or the reset of a stream is put in, without bytes.
-
-        ``since`` is an earlier time since which the bytes have waited, because the line was full; None: they have not
-        waited. The line then sends the bytes as if it had accepted them at ``since``. So a process that reads late does
-        not slow the line.
-        """
-        rate, delay = self._shape.rate, self._shape.delay
-        begin = max(self._wire_free, now if since is None else min(now, since))
-        if self._shape.jitter:
-            delay = max(0.0, delay + self._random.uniform(-self._shape.jitter, self._shape.jitter))
+        rate, delay = self.shape.rate, self.shape.delay
+        has_waited = now <= self.resumed_at + READ_AT_ONCE
+        begin = max(self._wire_free, min(now, self.reads_at) if has_waited else now)
+        if self.shape.jitter:
+            delay = max(0.0, delay + self._random.uniform(-self.shape.jitter, self.shape.jitter))
         step = max(1, len(data) if rate is None else int(PIECE * rate / BITS))
+        pieces = []
         for start in range(0, max(len(data), 1), step):
             piece = data[start : start + step]
             self._wire_free = begin + (0.0 if rate is None else (start + len(piece)) * BITS / rate)
-            self._last_out = max(self._last_out, self._wire_free + delay)
-            self._pieces.append(_Piece(self._last_out, receiver, mark, piece))
+            self._last_out = max(self._last_out, self._wire_free + delay + self.sooner)
+            pieces.append((self._last_out, piece))
         self.held += len(data)
+        if self.held >= MOST_HELD:
+            self.reads_at = now + WINDOW / 2
+        elif self._wire_free - now > FULL * WINDOW:
+            self.reads_at = self._wire_free - WINDOW / 2
+        return pieces
 
-    def pop(self, now: float, limit: int = sys.maxsize) -> list[tuple[Receiver, Mark, bytes]]:
-        """Remove and return the bytes, ends and resets of streams that have come out of the line (queue of one
-        direction of a link) by the time ``now``.
-
-        The result is a list of tuples in order: the receiver, the kind of the entry, and its bytes (empty for an end or
-        a reset). All entries have at most ``limit`` bytes together. With the limit 0 the list is empty.
-        """
-        taken: list[_Piece[Receiver]] = []
-        while self._pieces and self._pieces[0].due <= now and limit > 0:
-            piece = self._pieces.popleft()
-            if len(piece.data) > limit:
-                self._pieces.appendleft(replace(piece, data=piece.data[limit:]))
-                piece.data = piece.data[:limit]
-            limit -= len(piece.data)
-            self.held -= len(piece.data)
-            taken.append(piece)
-        together = groupby(taken, lambda piece: (piece.receiver, piece.mark))
-        return [(*key, b"".join(piece.data for piece in pieces)) for key, pieces in together]
-
-    def next_time(self) -> float | None:
-        """Return the earliest time at which :meth:`pop` should be called again, because an entry of the line (queue)
-        will have arrived by then. None if the line is empty.
-        """
-        return self._pieces[0].due if self._pieces else None
-
-    def change(self, now: float, shape: LinkShape) -> None:
-        """Change the rate, delay and jitter of the line (one direction of a link) to those of ``shape``, at the time
-        ``now``.
+    def change(self, shape: LinkShape) -> None:
+        """Change the rate, delay and jitter of the line (one direction of a link) to those of ``shape``.
 
         A shorter delay applies to the bytes in the line, too. A new rate applies to later bytes only.
         """
-        sooner = self._shape.delay - shape.delay
-        if sooner > 0:
-            for piece in self._pieces:
-                piece.due = max(min(now, piece.due), piece.due - sooner)
-            self._last_out = max(min(now, self._last_out), self._last_out - sooner)
-        self._shape = shape
+        self.sooner += max(0.0, self.shape.delay - shape.delay)
+        self.shape = shape
 
-    def shift(self, seconds: float) -> None:
-        """Delay everything in the line (queue of one direction of a link) by ``seconds``. The link calls this after it
-        has passed nothing for that time.
-        """
-        for piece in self._pieces:
-            piece.due += seconds
-        self._last_out += seconds
-        self._wire_free += seconds
-
-    def clear(self, now: float) -> int:
-        """Discard all bytes that are in the line (queue) at the time ``now``, and return their number."""
-        lost, self.held = self.held, 0
-        self._pieces.clear()
-        self._wire_free = self._last_out = now
-        return lost
+    def clear(self) -> None:
+        """Let the wire be free for new bytes, because all bytes that are in the line are discarded."""
+        self._wire_free = self._last_out = self.reads_at = self.sooner = 0.0

@@ -25,8 +25,7 @@ from typing import Any
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.base.helper import END
-from dumpfilter.base.options.values import MOST_SECONDS
-from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
+from dumpfilter.topology.links.line import BITS, UNLIMITED, WINDOW, Line
 from dumpfilter.topology.links.shape import Counters, Happening, LinkShape, LinkState
 
 BACKLOG = 128
@@ -35,11 +34,6 @@ BACKLOG = 128
 ACCEPT_RETRY = 0.1
 """The time after which a link accepts connections again when an attempt has failed, for example because the process had
 no file descriptor left, seconds.
-"""
-
-READ_AT_ONCE = 0.002
-"""The time for which a link that resumes reading takes the bytes that it reads for bytes that have waited in the
-sockets, seconds.
 """
 
 FLUSH_INTERVAL = 0.001
@@ -55,9 +49,6 @@ WRITE_BUFFER = 256 << 10
 connection's other socket.
 """
 
-UNLIMITED = sys.maxsize
-"""The number of bytes that may pass a link for which no cut is planned."""
-
 SEGMENT = 1448
 """The TCP segment size of the link's sockets, bytes, as on an Ethernet. Loopback's segments of 64 KiB do not fit a slow
 link's small buffer.
@@ -72,249 +63,210 @@ the second one the system first sends the bytes that wait.
 """
 
 
-class _Way:
-    """One direction of one proxied TCP connection. Bytes that are read from one socket cross the link in this
-    direction, and are written to the connection's other socket.
+_BUFFER = memoryview(bytearray(MOST_READ))
+"""The memory into which all sockets are read. Its bytes are copied before another socket is read."""
+
+
+class _End(asyncio.BufferedProtocol):
+    """One end of a connection through a link: the socket to the target or to the source. What one end reads crosses the
+    link, and is written to the other end.
     """
 
-    def __init__(self, connection: _Connection, direction: _Direction) -> None:
-        self.connection = connection
-        self._direction = direction
-        self._loop = connection.link.loop
-        self._source: socket.socket | None = None
-        """The socket that is read: None before it is connected, and after its stream has ended."""
-        self._is_reading = False
-        self._crossed: asyncio.Queue[tuple[Mark, bytes]] = asyncio.Queue()
-        self.unsent = 0
-        """The number of bytes that have crossed the link, and wait until the other socket takes them."""
+    other: _End
 
-    def begin(self, source: socket.socket) -> None:
-        """Read the socket ``source`` from now on."""
-        self._source = source
+    def __init__(self, connection: _Connection, line: Line) -> None:
+        self._connection = connection
+        self._link = connection.link
+        self._line = line
+        """The direction of the link in which the bytes cross that this end reads."""
+        self._transport: asyncio.Transport | None = None
+        """The transport of the socket: None before the socket is connected."""
+        self._under_way: deque[tuple[float, bytes | None]] = deque()
+        """The bytes that cross the link to this end, in pieces, with their times (see :meth:`Line.push`). An empty
+        piece is the end of the stream, and None its reset.
+        """
+        self._timer: asyncio.TimerHandle | None = None
+        self._has_read_all = False
+        self._takes = True
+        """Whether the socket takes bytes. While it takes none, the other end is not read."""
+        self.is_complete = False
+        """Whether the end of the stream has been written to the socket."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Read the connected socket from now on, and write what has crossed the link before."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_BUFFER)
         self.update_reading()
+        self.deliver()
 
     def update_reading(self) -> None:
-        """Start or stop reading the way's source socket. The socket is read only while the link accepts bytes and the
-        other socket takes them.
-
-        Nothing happens before :meth:`begin` and after the end of the source's stream.
+        """Start or stop reading the socket. It is read while the link is up, the link accepts bytes, and the other end
+        takes them.
         """
-        wanted = self._direction.is_open and self.unsent <= WRITE_BUFFER
-        if self._source is not None and wanted != self._is_reading:
-            self._is_reading = wanted
-            if wanted:
-                self._loop.add_reader(self._source, self._read, self._source)
-            else:
-                self._loop.remove_reader(self._source)
+        if self._transport is not None and not self._has_read_all:
+            is_wanted = self._link.accepts(self._line) and self.other._takes
+            (self._transport.resume_reading if is_wanted else self._transport.pause_reading)()
 
-    def _read(self, source: socket.socket) -> None:
-        try:
-            data = source.recv(self._direction.room())
-        except BlockingIOError:
-            return
-        except OSError:
-            self.finish(Mark.RESET)
-            return
-        if data:
-            self._direction.take(self, data)
-        else:
-            self.finish(Mark.END)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the memory for the next bytes from the socket."""
+        return _BUFFER[: self._line.room(self._link.now())]
 
-    def finish(self, mark: Mark) -> None:
-        """Read nothing from now on, and let ``mark`` (the end or the reset of the stream) cross the link after the
-        bytes that were read before.
-        """
-        self.close()
-        self._direction.take(self, b"", mark)
+    def buffer_updated(self, nbytes: int) -> None:
+        """Let bytes that were read cross the link."""
+        self._cross(bytes(_BUFFER[:nbytes]))
 
-    def close(self) -> None:
-        """Read nothing from now on."""
-        if self._source is not None:
-            self._loop.remove_reader(self._source)
-            self._source = None
-
-    def deliver(self, mark: Mark, data: bytes) -> bool:
-        """Take over bytes, or the end of the stream, that have crossed the link. :meth:`write` will write them to the
-        other socket. With the mark ``RESET`` the whole connection ends.
-
-        Return False, and do nothing, if the connection has already ended. Otherwise return True.
-        """
-        if not self.connection.is_open:
-            return False
-        if mark is Mark.RESET:
-            self.connection.close()
-        self._crossed.put_nowait((mark, data))
-        self.unsent += len(data)
-        self.update_reading()
+    def eof_received(self) -> bool:
+        """Let the end of the stream cross the link. The socket stays open, since it can still be written to."""
+        self._has_read_all = True
+        self._cross(b"")
         return True
 
-    async def write(self, target: socket.socket, back: _Way) -> None:
-        """Write the bytes that have crossed the link to the socket ``target``. Return after the end of the stream has
-        been sent there.
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let a reset cross the link if the socket has failed, for example because its peer has reset it."""
+        if exc is not None:
+            self._cross(None)
 
-        ``back`` is the connection's other direction. If ``target`` cannot be written to, a reset crosses the link over
-        ``back``.
+    def pause_writing(self) -> None:
+        """Stop reading the other end, because the socket takes no more bytes."""
+        self._takes = False
+        self.other.update_reading()
+
+    def resume_writing(self) -> None:
+        """Read the other end again."""
+        self._takes = True
+        self.other.update_reading()
+
+    def _cross(self, data: bytes | None) -> None:
+        pieces = self._line.push(self._link.now(), data or b"")
+        self.other._under_way.extend((due, piece if data else data) for due, piece in pieces)
+        self.other.deliver()
+        if not self._link.accepts(self._line):
+            self._link.update()
+
+    def deliver(self) -> None:
+        """Write the bytes that have crossed the link to the socket, and set the timer for the next ones. While the link
+        is cut or silent nothing happens.
+
+        When the line's ``limit`` bytes have passed, the planned cut of the link begins.
         """
-        try:
-            while (crossed := await self._crossed.get())[0] is not Mark.END:
-                await self._loop.sock_sendall(target, crossed[1])
-                self.unsent -= len(crossed[1])
-                self.update_reading()
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            back.finish(Mark.RESET)
+        _cancel(self._timer)
+        line = self.other._line
+        while self._under_way and self._link.state == "up" and line.limit > 0:
+            due, data = self._under_way[0]
+            wait = due - line.sooner - self._link.now()
+            if wait > 0:
+                self._timer = self._link.loop.call_later(wait, self.deliver)
+                return
+            if data is None:
+                self._connection.close()
+            if self._transport is None or data is None:
+                return
+            piece, rest = data[: line.limit], data[line.limit :]
+            self._under_way[0] = due, rest
+            if not rest:
+                self._under_way.popleft()
+            line.held -= len(piece)
+            if self._transport.is_closing():
+                self._link.lost += len(piece)
+                continue
+            line.passed += len(piece)
+            line.limit -= len(piece)
+            if piece:
+                self._transport.write(piece)
+            else:
+                self._complete(self._transport)
+        self._link.cut_when_flushed()
 
-
-class _Connection:
-    """A connection through a link: a socket to the target (the reading node), a socket to the source, and both ways
-    between them.
-    """
-
-    def __init__(self, link: Link, target: socket.socket) -> None:
-        self.link = link
-        self._target = target
-        self._sockets = [target]
-        """The socket to the target, and the socket to the source when it is connected."""
-        self.up, self.down = _Way(self, link.up), _Way(self, link.down)
-        link.connections.add(self)
-        link.note("connected")
-        self._task = link.loop.create_task(self._run())
-        self._task.add_done_callback(lambda _: self.close())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection has not ended."""
-        return self in self.link.connections
-
-    async def _run(self) -> None:
-        """Connect to the source, in the time that TCP's handshake takes over the link, and carry bytes until both
-        streams have ended. If the source cannot be reached, the link's history gets an entry ``failed``, and the target
-        is reset.
-
-        A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
-        connection after three. None of them passes a silent link.
-        """
-        await self.link.passes.wait()
-        delay = self.link.shape.delay
-        await asyncio.sleep(2 * delay)
-        self.up.begin(self._target)
-        await asyncio.sleep(delay)
-        await self.link.passes.wait()
-        host, port = self.link.address
-        try:
-            source = await _connected(host, port, self.link.shape)
-        except OSError as error:
-            self.link.note("failed", f"{host}:{port}: {error}")
-            return
-        self._sockets.append(source)
-        self.down.begin(source)
-        await asyncio.gather(self.up.write(source, self.down), self.down.write(self._target, self.up))
-        self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
-
-    def close(self) -> None:
-        """Close the connection's sockets, unless the connection has already ended. The target and the source get a TCP
-        reset, and bytes that wait for them are discarded.
-
-        If both directions have ended in order, there is no reset, and the system still sends the bytes that wait.
-        """
-        if self.is_open:
-            self.link.connections.remove(self)
-            self._task.cancel()
-            self.up.close()
-            self.down.close()
-            for each in self._sockets:
-                self.link.loop.remove_writer(each)
-                each.close()
-            self.link.note("ended")
+    def _complete(self, transport: asyncio.Transport) -> None:
+        """Write the end of the stream to the socket. If the other stream has ended, too, the connection ends."""
+        with contextlib.suppress(OSError):
+            transport.write_eof()
+        self.is_complete = True
+        if self.other.is_complete:
+            self._connection.close(in_order=True)
 
     def set_option(self, option: int, value: int | bytes) -> None:
-        """Set an option, such as ``SO_RCVBUF``, of the connection's sockets to the target and to the source."""
-        for each in self._sockets:
-            each.setsockopt(socket.SOL_SOCKET, option, value)
+        """Set an option, such as ``SO_RCVBUF``, of the socket."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
 
     def unsent(self) -> int:
-        """Return the number of bytes that have crossed the link, and that the target's system has not acknowledged yet.
+        """Return the number of bytes that have crossed the link, and that the peer's system has not acknowledged yet.
 
         The bytes wait in this process or in the system (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
         Therefore a planned cut waits until the number is 0.
         """
-        queued = fcntl.ioctl(self._target, termios.TIOCOUTQ, bytes(4))
-        return self.down.unsent + int(struct.unpack("i", queued)[0])
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        queued = fcntl.ioctl(self._transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+        return self._transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
 
-
-class _Direction:
-    """One direction of a link: the line (queue), the timer that empties it, and the number of bytes that it passed."""
-
-    def __init__(self, link: Link, line: Line[_Way]) -> None:
-        self._link = link
-        self.line = line
-        self._timer: asyncio.TimerHandle | None = None
-        self.passed = 0
-        """The number of bytes that have crossed the link in this direction, and were delivered to open connections."""
-        self._is_full = False
-        self._resumed = (0.0, 0.0)
-        """Two times of the event loop. Bytes that are read until the first one count as having waited since the second
-        one, because the line was full.
-        """
-        self.limit = UNLIMITED
-        """The bytes that still may pass before the link is cut."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the direction accepts bytes. It accepts none while the line is full, or while the link is cut or
-        silent.
-        """
-        return not self._is_full and self._link.state == "up"
-
-    def room(self) -> int:
-        """Return how many bytes may be read from a socket now: at least 1, and at most ``MOST_READ``."""
-        return max(1, min(MOST_READ, self.line.room(self._link.loop.time())))
-
-    def take(self, receiver: _Way, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Put bytes of the way ``receiver``, or a mark (end or reset of the stream), into the direction's line
-        (queue).
-        """
-        now = self._link.loop.time()
-        until, since = self._resumed
-        self.line.push(now, receiver, data, mark, since=since if now <= until else None)
-        self.pump()
-
-    def pump(self) -> None:
-        """Hand the bytes that have crossed the link in this direction to their connections, and set the timer for the
-        next bytes. While the link is cut or silent nothing happens.
-
-        When ``limit`` bytes have passed, the planned cut of the link begins.
+    def close(self, *, in_order: bool) -> None:
+        """Close the socket, and discard the bytes that are under way to it. Unless ``in_order`` is set, the peer gets a
+        reset.
         """
         _cancel(self._timer)
-        if self._link.state != "up":
-            return
-        now = self._link.loop.time()
-        for receiver, mark, data in self.line.pop(now, self.limit):
-            if receiver.deliver(mark, data):
-                self.passed += len(data)
-                self.limit -= len(data)
-            else:
-                self._link.lost += len(data)
-        if self.limit == 0:
-            self._link.cut_when_flushed()
-            return
-        if self._is_full != self.line.is_full(now, before=self._is_full):
-            self._is_full = not self._is_full
-            self._resumed = (now + READ_AT_ONCE, self.line.room_time())
-            self._link.update_reading()
-        at, room_at = self.line.next_time(), self.line.room_time()
-        if self._is_full and room_at > now:
-            at = room_at if at is None else min(at, room_at)
-        if at is not None:
-            self._timer = self._link.loop.call_at(at, self.pump)
+        lost = sum(len(data or b"") for _, data in self._under_way)
+        self._under_way.clear()
+        self.other._line.held -= lost
+        self._link.lost += lost
+        if self._transport is not None and in_order:
+            self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
+            self._transport.close()
+        elif self._transport is not None:
+            self._transport.abort()
 
-    def clear(self) -> int:
-        """Discard everything in the direction's line (queue), so that it has room for the bytes of new connections.
-        Return the number of discarded bytes.
+
+class _Connection:
+    """A connection through a link: an end at the target (the reading node), and an end at the source."""
+
+    def __init__(self, link: Link, accepted: socket.socket) -> None:
+        self.link = link
+        self.target, self.source = _End(self, link.up), _End(self, link.down)
+        self.target.other, self.source.other = self.source, self.target
+        self.ends = self.target, self.source
+        link.connections.add(self)
+        link.note("connected")
+        self._task = link.loop.create_task(self._run(accepted))
+
+    async def _run(self, accepted: socket.socket) -> None:
+        """Connect both ends, in the time that TCP's handshake takes over the link. If the source cannot be reached, the
+        link's history gets an entry ``failed``, and the target is reset.
+
+        A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
+        connection after three. None of them passes a silent link.
         """
-        _cancel(self._timer)
-        self._is_full = False
-        return self.line.clear(self._link.loop.time())
+        link, delay = self.link, self.link.shape.delay
+        host, port = link.address
+        try:
+            await link.passes.wait()
+            await asyncio.sleep(2 * delay)
+            await link.loop.connect_accepted_socket(lambda: self.target, accepted)
+            await asyncio.sleep(delay)
+            await link.passes.wait()
+            host, port = link.address
+            source = await _connected(host, port, link.shape)
+            await link.loop.create_connection(lambda: self.source, sock=source)
+        except OSError as error:
+            link.note("failed", f"{host}:{port}: {error}")
+            self.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+
+    def close(self, *, in_order: bool = False) -> None:
+        """Close both ends of the connection, unless it has already ended. The target and the source get a TCP reset,
+        and bytes that wait for them are discarded.
+
+        With ``in_order`` there is no reset, and the system still sends the bytes that wait.
+        """
+        if self in self.link.connections:
+            self.link.connections.remove(self)
+            self._task.cancel()
+            for end in self.ends:
+                end.close(in_order=in_order)
+            self.link.note("ended")
 
 
 MOST_HAPPENINGS = 10_000
@@ -327,20 +279,19 @@ class Link:
     """
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape) -> None:
-        """Open the link ``name`` in the running event loop. Raises LinkError for an invalid shape.
+        """Open the link ``name`` in the running event loop.
 
         ``address`` is the host and port of the source. ``shape`` has the rate, delay, jitter and scheduled outages.
         """
-        _check(shape)
         self.loop = asyncio.get_running_loop()
         self.address = address
         self._wall = time.time() - self.loop.time()
         self.shape = shape
         random = Random(name)
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
-        self.down = _Direction(self, Line(shape, random))
-        self.up = _Direction(self, Line(shape, random))
-        self._directions = (self.down, self.up)
+        self.down, self.up = Line(shape, random), Line(shape, random)
+        self._timers: dict[Line, asyncio.TimerHandle] = {}
+        """For each direction the timer at whose end a full line accepts bytes again."""
         self.connections: set[_Connection] = set()
         self._accepted = 0
         """The number of connections that the link has accepted since it was opened."""
@@ -352,6 +303,8 @@ class Link:
         """The state of the link apart from scheduled outages."""
         self._is_scheduled_out = False
         self._silent_since = 0.0
+        """The time at which the present silence began. 0: the link is not silent."""
+        self._silent_for = 0.0
         self._end_of_fault: asyncio.TimerHandle | None = None
         self._schedule: list[asyncio.TimerHandle] = []
         self._listener: socket.socket | None = None
@@ -371,7 +324,7 @@ class Link:
         counted since the link was opened.
         """
         passed = self.down.passed, self.up.passed
-        held = self.down.line.held + self.up.line.held
+        held = self.down.held + self.up.held
         return Counters(self.state, *passed, self.lost, held, self._accepted, len(self.connections))
 
     def history(self) -> tuple[Happening, ...]:
@@ -383,24 +336,21 @@ class Link:
     def set(self, shape: LinkShape) -> None:
         """Change the rate, delay, jitter and scheduled outages of the link.
 
-        The times of outages count from now on, unless the link has the same outages already. Raises LinkError for
-        values that no link can have, such as a negative delay.
+        The times of outages count from now on, unless the link has the same outages already.
         """
-        _check(shape)
         if shape != self.shape:
             self.note("shape", str(shape))
         has_other_outages = shape.outages != self.shape.outages
         self.shape = shape
         size = _receive_buffer(shape)
         if size is not None:
-            for connection in self.connections:
-                connection.set_option(socket.SO_RCVBUF, size)
-        for direction in self._directions:
-            direction.line.change(self.loop.time(), shape)
+            for end in self._ends():
+                end.set_option(socket.SO_RCVBUF, size)
+        self.down.change(shape)
+        self.up.change(shape)
         if has_other_outages:
             self._begin_schedule()
-        for direction in self._directions:
-            direction.pump()
+        self.update()
 
     def retarget(self, address: tuple[str, int]) -> None:
         """Let the proxy connect new connections to another address (host and port), at which the source listens now.
@@ -430,7 +380,7 @@ class Link:
         _length_of(seconds)
         self.down.limit = count
         self._cut_seconds = seconds
-        self.down.pump()
+        self.cut_when_flushed()
 
     def cut_when_flushed(self) -> None:
         """Cut the link now that all bytes before a planned cut (:meth:`cut_after`) have been delivered. Without such a
@@ -438,9 +388,9 @@ class Link:
 
         The cut waits until the operating system of the target (the reading node) has acknowledged these bytes.
         """
-        if self.down.limit > 0:
+        if self.down.limit > 0 or self.state != "up":
             return
-        if any(connection.unsent() for connection in self.connections):
+        if any(connection.target.unsent() for connection in self.connections):
             self.loop.call_later(FLUSH_INTERVAL, self.cut_when_flushed)
             return
         self.cut(self._cut_seconds)
@@ -469,11 +419,36 @@ class Link:
         self._forget_plans()
         self._change("up", is_scheduled_out=False)
 
-    def update_reading(self) -> None:
-        """Start or stop reading both sockets of each connection, as the link's state and free space allow."""
-        for connection in self.connections:
-            connection.up.update_reading()
-            connection.down.update_reading()
+    def now(self) -> float:
+        """Return the time by the link's clock, which stands still while the link is silent, seconds."""
+        return (self._silent_since or self.loop.time()) - self._silent_for
+
+    def accepts(self, line: Line) -> bool:
+        """Tell whether one direction accepts bytes. It accepts none while the line is full, or while the link is cut or
+        silent.
+        """
+        return self.state == "up" and line.reads_at <= self.now()
+
+    def update(self) -> None:
+        """Read those sockets that may be read now, and deliver the bytes that have crossed the link.
+
+        Timers are set for lines that are full. While the link is cut or silent no socket is read.
+        """
+        for line in (self.down, self.up):
+            _cancel(self._timers.pop(line, None))
+            if self.state == "up" and not self.accepts(line):
+                self._timers[line] = self.loop.call_later(line.reads_at - self.now(), self._resume, line)
+        for end in self._ends():
+            end.update_reading()
+            end.deliver()
+        self.cut_when_flushed()
+
+    def _resume(self, line: Line) -> None:
+        line.resumed_at = self.now()
+        self.update()
+
+    def _ends(self) -> list[_End]:
+        return [end for connection in self.connections for end in connection.ends]
 
     def note(self, kind: str, detail: str = "") -> None:
         """Add an entry to the link's history. ``kind`` is an event such as ``cut``, and ``detail`` a text about it. The
@@ -509,22 +484,18 @@ class Link:
         before, self._fault = self.state, fault
         if is_scheduled_out is not None:
             self._is_scheduled_out = is_scheduled_out
+        if before == "silent":
+            self._silent_for += self.loop.time() - self._silent_since
+        self._silent_since = self.loop.time() if self.state == "silent" else 0.0
         if self.state == "cut":
             self._stop_listening()
             self._reset_connections()
             return
-        if before == "silent" and self.state == "up":
-            for direction in self._directions:
-                direction.line.shift(self.loop.time() - self._silent_since)
         if before != self.state == "up":
             self.note("healed")
-        elif before != self.state:
-            self._silent_since = self.loop.time()
         (self.passes.set if self.state == "up" else self.passes.clear)()
         self._listen()
-        self.update_reading()
-        for direction in self._directions:
-            direction.pump()
+        self.update()
 
     def _begin_schedule(self) -> None:
         for timer in self._schedule:
@@ -549,8 +520,8 @@ class Link:
     def _reset_connections(self) -> None:
         for connection in tuple(self.connections):
             connection.close()
-        for direction in self._directions:
-            self.lost += direction.clear()
+        self.down.clear()
+        self.up.clear()
 
     def _listen(self) -> None:
         if self._listener is None:
@@ -662,20 +633,6 @@ def _bind(port: int = 0) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     sock.bind(("127.0.0.1", port))
     return sock
-
-
-def _check(shape: LinkShape) -> None:
-    """Raise LinkError for a shape (rate, delay, jitter and outages) with a value that no link can have."""
-    if shape.rate is not None and shape.rate <= 0:
-        raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
-    if not (0 <= shape.delay <= MOST_SECONDS and 0 <= shape.jitter <= MOST_SECONDS):
-        what = f"give seconds, 0 or more, and at most {MOST_SECONDS}"
-        raise LinkError(f"delay {shape.delay}, jitter {shape.jitter}: {what}")
-    for outage in shape.outages:
-        if outage.start < 0 or (outage.end is not None and outage.end <= outage.start):
-            raise LinkError(
-                f"outage from {outage.start} s to {outage.end} s: the end must be after the start"
-            )
 
 
 # -- the process of the links

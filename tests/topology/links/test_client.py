@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import signal
 import socket
@@ -276,6 +275,18 @@ def test_in_silence_no_byte_passes_and_nothing_is_reset(links: LinkProcess, sour
         assert links.counters()["silence"].state == "up"
 
 
+def test_a_silence_delays_the_bytes_under_way(links: LinkProcess, source: Source) -> None:
+    port = links.open("later", source.port, LinkShape(None, 0.1))
+    with connect(port) as connection:
+        assert echoed(connection, b"a") == b"a"
+        begin = time.monotonic()
+        connection.sendall(b"b")
+        wait_for(lambda: links["later"].counters.waiting == 1)
+        links["later"].silence(0.3)
+        assert received(connection, 1) == b"b"
+        assert time.monotonic() - begin >= 0.5
+
+
 def test_in_silence_no_connection_reaches_the_source(links: LinkProcess, source: Source) -> None:
     port, other = (links.open(name, source.port) for name in ("no handshake", "handshake"))
     links["no handshake"].silence()
@@ -393,13 +404,6 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
             use()
     with pytest.raises(LinkError, match="there is a link only already"):
         links.open("only", source.port)
-    with pytest.raises(LinkError, match="rate 0: give bits per second above 0"):
-        links["only"].reshape(LinkShape(0))
-    for shape in (LinkShape(delay=-1.0), LinkShape(delay=math.inf), LinkShape(jitter=math.nan)):
-        with pytest.raises(LinkError, match="0 or more"):
-            links["only"].reshape(shape)
-    with pytest.raises(LinkError, match="outage from 5 s to 4 s"):
-        links["only"].reshape(LinkShape(outages=(Outage(5, 4),)))
     with pytest.raises(LinkError, match="cut after -1 bytes"):
         links["only"].cut_after(-1)
 

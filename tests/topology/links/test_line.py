@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.topology.links.line import MOST_HELD, PIECE, WINDOW, Line, Mark
+from dumpfilter.topology.links.line import MOST_HELD, PIECE, WINDOW, Line
 from dumpfilter.topology.links.shape import LinkShape
 
 EPSILON = 1e-9
@@ -25,7 +25,7 @@ shapes = st.builds(
 )
 
 
-def line(shape: LinkShape) -> Line[str]:
+def line(shape: LinkShape) -> Line:
     return Line(shape, Random(1))
 
 
@@ -38,20 +38,13 @@ def arrivals(gaps: list[tuple[float, int]]) -> list[tuple[float, bytes]]:
     return found
 
 
-def drained(one: Line[str], messages: list[tuple[float, bytes]]) -> list[tuple[float, bytes]]:
-    """Return the deliveries of a line with their times. Each delivery is taken as soon as the line has one."""
-    found: list[tuple[float, bytes]] = []
+def pushed(one: Line, sent: list[tuple[float, bytes]]) -> list[tuple[float, bytes]]:
+    """Return the pieces in which a line delivers messages, with their times."""
+    return [piece for time, data in sent for piece in one.push(time, data)]
 
-    def pop_until(end: float) -> None:
-        while (at := one.next_time()) is not None and at <= end:
-            found.extend((at, data) for _, _, data in one.pop(at))
 
-    for time, data in messages:
-        pop_until(time)
-        one.push(time, "reader", data)
-        found.extend((time, data) for _, _, data in one.pop(time))
-    pop_until(1e9)
-    return found
+def out_by(one: Line, pieces: list[tuple[float, bytes]], end: float) -> bytes:
+    return b"".join(data for due, data in pieces if due - one.sooner <= end)
 
 
 @given(messages, shapes)
@@ -59,7 +52,7 @@ def test_all_bytes_come_out_in_order_and_never_too_early(
     gaps: list[tuple[float, int]], shape: LinkShape
 ) -> None:
     sent = arrivals(gaps)
-    found = drained(line(shape), sent)
+    found = pushed(line(shape), sent)
     assert b"".join(data for _, data in found) == b"".join(data for _, data in sent)
     assert all(before <= after + EPSILON for (before, _), (after, _) in pairwise(found))
     came = {}
@@ -74,22 +67,16 @@ def test_all_bytes_come_out_in_order_and_never_too_early(
 def test_messages_come_out_by_lindleys_recursion(
     gaps: list[tuple[float, int]], rate: int, delay: float
 ) -> None:
-    sent = arrivals(gaps)
-    one = line(LinkShape(rate, delay))
-    for time, data in sent:
-        one.push(time, "reader", data)
-    free = 0.0
-    for number, (time, data) in enumerate(sent):
+    free, one = 0.0, line(LinkShape(rate, delay))
+    for time, data in arrivals(gaps):
+        pieces = one.push(time, data)
         free = max(free, time) + 8 * len(data) / rate
-        early = b"".join(data for _, _, data in one.pop(free + delay - 4 / rate))
-        late = b"".join(data for _, _, data in one.pop(free + delay + EPSILON))
-        assert (early + late).endswith(bytes([number]))
-        assert late
+        assert pieces[-1][0] == pytest.approx(free + delay)
 
 
 @given(messages, st.integers(8_000, 10_000_000))
 def test_no_span_of_time_has_more_bytes_than_the_rate(gaps: list[tuple[float, int]], rate: int) -> None:
-    found = drained(line(LinkShape(rate)), arrivals(gaps))
+    found = pushed(line(LinkShape(rate)), arrivals(gaps))
     # A delivery may be late by the time between two deliveries, and by a part of a byte.
     most = rate * (PIECE + EPSILON) + 8
     total, lead, least = 0, 0.0, float("inf")
@@ -100,82 +87,63 @@ def test_no_span_of_time_has_more_bytes_than_the_rate(gaps: list[tuple[float, in
         least = min(least, lead)
 
 
-@given(messages, shapes, st.integers(0, 20_000))
-def test_a_limit_stops_after_exactly_its_bytes(
-    gaps: list[tuple[float, int]], shape: LinkShape, limit: int
-) -> None:
-    sent = arrivals(gaps)
-    one = line(shape)
-    for time, data in sent:
-        one.push(time, "reader", data)
-    whole = b"".join(data for _, data in sent)
-    assert b"".join(data for _, _, data in one.pop(1e9, limit)) == whole[:limit]
-    assert one.held == max(0, len(whole) - limit)
-    assert one.clear(1e9) == max(0, len(whole) - limit)
-    assert one.next_time() is None
-
-
-def test_a_mark_waits_for_the_bytes_before_it() -> None:
+def test_the_end_of_a_stream_waits_for_the_bytes_before_it() -> None:
     one = line(LinkShape(8_000, 1.0))
-    one.push(0.0, "reader", b"x" * 1000)
-    one.push(0.0, "reader", b"", Mark.END)
-    assert sum(len(data) for _, _, data in one.pop(1.5)) == 500
-    assert one.pop(2.0) == [
-        ("reader", Mark.BYTES, b"x" * 500),
-        ("reader", Mark.END, b""),
-    ]
+    pieces = [*one.push(0.0, b"x" * 1000), *one.push(0.0, b"")]
+    assert len(out_by(one, pieces, 1.5)) == 500
+    assert pieces[-1] == (2.0, b"")
 
 
 def test_a_slow_line_accepts_what_it_sends_within_the_window() -> None:
     one = line(LinkShape(80_000))
     assert one.room(0.0) == int(80_000 / 8 * WINDOW)
-    assert not one.is_full(0.0, before=False)
-    one.push(0.0, "reader", b"x" * one.room(0.0))
-    assert one.is_full(0.0, before=False)
-    assert one.is_full(one.room_time() - EPSILON, before=True)
-    assert not one.is_full(one.room_time(), before=True)
+    assert one.reads_at == 0.0
+    one.push(0.0, b"x" * one.room(0.0))
+    assert one.reads_at == pytest.approx(WINDOW / 2)
+    assert one.room(0.0) == 1
+    assert one.room(one.reads_at) == pytest.approx(80_000 / 8 * WINDOW / 2, abs=1)
 
 
 def test_a_fast_line_with_a_long_delay_holds_a_bounded_number_of_bytes() -> None:
     one = line(LinkShape(None, 3600.0))
-    pushed = 0
-    while not one.is_full(0.0, before=False):
-        one.push(0.0, "reader", b"x" * (1 << 20))
-        pushed += 1 << 20
-    assert pushed <= MOST_HELD
-    assert sum(len(data) for _, _, data in one.pop(3600.0)) == pushed
-    assert not one.is_full(3600.0, before=True)
+    pieces = []
+    while one.reads_at == 0.0:
+        pieces += one.push(0.0, b"x" * min(1 << 20, one.room(0.0)))
+    assert len(out_by(one, pieces, 3600.0)) == one.held == MOST_HELD
+    assert one.room(one.reads_at) == 1
+    one.held = 0
+    assert one.room(one.reads_at) == MOST_HELD
 
 
 def test_bytes_that_have_waited_outside_make_up_for_a_late_process() -> None:
     one = line(LinkShape(8_000))
-    one.push(0.0, "reader", b"x" * 100)
-    one.pop(0.2)
-    one.push(0.3, "reader", b"y" * 200, since=0.05)
-    assert [data for _, _, data in one.pop(0.3 + EPSILON)] == [b"y" * 200]
+    one.push(0.0, b"x" * 100)
+    assert one.reads_at == pytest.approx(0.05)
+    one.resumed_at = 0.3
+    assert one.push(0.3, b"y" * 200)[-1][0] == pytest.approx(0.3)
+    assert one.push(0.4, b"z" * 100)[-1][0] == pytest.approx(0.5)
 
 
 def test_a_shorter_delay_applies_to_bytes_under_way() -> None:
     one = line(LinkShape(None, 3.0))
-    one.push(0.0, "reader", b"old")
-    one.change(1.0, LinkShape(None, 0.5))
-    one.push(1.0, "reader", b"new")
-    assert [data for _, _, data in one.pop(1.0)] == [b"old"]
-    assert one.next_time() == pytest.approx(1.5)
+    pieces = one.push(0.0, b"old")
+    one.change(LinkShape(None, 0.5))
+    pieces += one.push(1.0, b"new")
+    assert out_by(one, pieces, 1.0) == b"old"
+    assert out_by(one, pieces, 1.5) == b"oldnew"
 
 
 def test_a_longer_delay_lets_bytes_under_way_go_on() -> None:
     one = line(LinkShape(None, 1.0))
-    one.push(0.0, "reader", b"old")
-    one.change(0.5, LinkShape(None, 3.0))
-    one.push(0.5, "reader", b"new")
-    assert [data for _, _, data in one.pop(1.0)] == [b"old"]
-    assert [data for _, _, data in one.pop(3.5)] == [b"new"]
+    pieces = one.push(0.0, b"old")
+    one.change(LinkShape(None, 3.0))
+    pieces += one.push(0.5, b"new")
+    assert out_by(one, pieces, 1.0) == b"old"
+    assert pieces[-1] == (3.5, b"new")
 
 
-def test_after_a_silence_everything_comes_out_later() -> None:
+def test_after_a_reset_the_wire_is_free() -> None:
     one = line(LinkShape(8_000, 1.0))
-    one.push(0.0, "reader", b"x" * 1000)
-    one.shift(5.0)
-    assert one.pop(6.0) == []
-    assert sum(len(data) for _, _, data in one.pop(7.0)) == 1000
+    one.push(0.0, b"x" * 1000)
+    one.clear()
+    assert one.push(0.5, b"y" * 2) == [(pytest.approx(1.502), b"yy")]
