@@ -25,6 +25,7 @@ from typing import Any
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.base.helper import END
+from dumpfilter.base.options.values import MOST_SECONDS
 from dumpfilter.topology.links.line import BITS, UNLIMITED, WINDOW, Line
 from dumpfilter.topology.links.shape import Counters, Happening, LinkShape, LinkState
 
@@ -336,8 +337,11 @@ class Link:
     def set(self, shape: LinkShape) -> None:
         """Change the rate, delay, jitter and scheduled outages of the link.
 
-        The times of outages count from now on, unless the link has the same outages already.
+        The times of outages count from now on, unless the link has the same outages already. Raises LinkError for a
+        negative or an endless delay.
         """
+        if not 0 <= shape.delay <= MOST_SECONDS:
+            raise LinkError(f"delay {shape.delay}: give seconds, 0 or more, and at most {MOST_SECONDS}")
         if shape != self.shape:
             self.note("shape", str(shape))
         has_other_outages = shape.outages != self.shape.outages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -404,6 +405,9 @@ def test_errors_name_the_link_and_the_cure(links: LinkProcess, source: Source) -
             use()
     with pytest.raises(LinkError, match="there is a link only already"):
         links.open("only", source.port)
+    for delay in (-1.0, math.inf, math.nan):
+        with pytest.raises(LinkError, match="give seconds, 0 or more"):
+            links["only"].reshape(LinkShape(delay=delay))
     with pytest.raises(LinkError, match="cut after -1 bytes"):
         links["only"].cut_after(-1)
 
