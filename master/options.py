@@ -122,9 +122,7 @@ class MasterOptions(Settings):
         """
         given = {"seconds": self.store_expire, "nbytes": self.store_max_size}
         found = {name: value for name, value in given.items() if value is not None}
-        if self.store is None and found:
-            option = "--store-max-size" if self.store_expire is None else "--store-expire"
-            raise OptionError(
-                f"{option} goes with --store; the program that writes the binlog set removes its old files"
-            )
+        if self.store is None:
+            why = "goes with --store; the program that writes the binlog set removes its old files"
+            self.refuse(["store_expire", "store_max_size"], why)
         return found

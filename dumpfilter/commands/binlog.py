@@ -40,13 +40,7 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     """Only statements of this kind (INSERT, create-table …); ROWS stands for row events. Repeatable."""
     ignore_statement_kind: list[str] | None = setting(None, metavar="KIND")
     """No statements of this kind. Repeatable."""
-    write_rules: Rules = rule_options(
-        WriteRuleKind,
-        {
-            WriteRuleKind.DO_DB: "Keep only what a master with this rule would have written.",
-            WriteRuleKind.IGNORE_DB: "Drop what a master with this rule would not have written.",
-        },
-    )
+    write_rules: Rules = rule_options(WriteRuleKind)
 
     def filter_options(self) -> FilterOptions:
         """Return the filter that the options describe.
@@ -115,14 +109,11 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
             raise OptionError(
                 f"--base-name={self.base_name}: is no file name; name the directory with --output"
             )
-        for name, field in type(self).model_fields.items():
-            if name == "raw" or getattr(self, name) in (field.default, []):
-                continue
-            option = f"--{'no-' if name == 'skip_gtids' else ''}{name.replace('_', '-')}"
-            if name not in TextOptions.model_fields and not self.raw:
-                raise OptionError(f"{option} goes with --raw; text goes to standard output")
-            if name in TextOptions.model_fields and self.raw:
-                raise OptionError(f"{option} is about text and does not go with --raw")
+        if self.raw:
+            self.refuse(TextOptions.model_fields, "is about text and does not go with --raw")
+        else:
+            of_sets = [name for name in type(self).model_fields if name not in TextOptions.model_fields]
+            self.refuse(of_sets, "goes with --raw; text goes to standard output")
 
 
 def binlog_command(

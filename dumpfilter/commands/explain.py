@@ -36,13 +36,13 @@ class ExplainSettings(shared.JsonOption):
         """
         if bool(binlogs) == bool(self.statement.strip()):
             raise OptionError("name a binlog set or a statement (--statement), one of the two")
-        if self.statement and self.events:
-            raise OptionError("--events goes with a binlog set")
-        if not self.statement and self.use:
-            raise OptionError("--use goes with --statement; a binlog has the current databases itself")
-        for name, value in (("--family", self.family), ("--server-version", self.server_version)):
-            if value and not self.statement:
-                raise OptionError(f"{name} goes with --statement; a binlog says itself who wrote it")
+        if self.statement:
+            self.refuse(["events"], "goes with a binlog set")
+        else:
+            self.refuse(["use"], "goes with --statement; a binlog has the current databases itself")
+            self.refuse(
+                ["family", "server_version"], "goes with --statement; a binlog says itself who wrote it"
+            )
         if self.server_version and self.family != "mariadb":
             raise OptionError(
                 "--server-version goes with --family=mariadb; the rules of MySQL have no versions"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import typer
 
 from dumpfilter.base.errors import OptionError
@@ -34,7 +36,7 @@ def lint_command(
     from rich.console import Console
     from rich.text import Text
 
-    from dumpfilter.analyse.lint.findings import FilterWarning, Level, print_warnings, warning_as_dict
+    from dumpfilter.analyse.lint.findings import Level, print_warnings, warning_as_dict
     from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.lint.linting import lint
     from dumpfilter.analyse.report.terminal import print_json
@@ -49,10 +51,10 @@ def lint_command(
         "": rules.filter_options().slave_filter(written_by)
     }
     knowledge = gather(source, verify=read.verify_checksum, console=Console(stderr=True))
-    keys = {name: (type(one), one.rules, one.names) for name, one in filters.items()}
-    alike = {keys[name]: one for name, one in filters.items()}
-    warned = {key: lint(one, knowledge) for key, one in alike.items()}
-    found = {name: warned[key] for name, key in keys.items()}
+    alike: dict[Hashable, list[str]] = {}
+    for name, one in filters.items():
+        alike.setdefault((type(one), one.rules, one.names), []).append(name)
+    found = [(names, lint(filters[names[0]], knowledge)) for names in alike.values()]
     if output.as_json:
         listed = [
             {
@@ -60,23 +62,20 @@ def lint_command(
                 "rules": [str(rule) for rule in filters[name].rules],
                 "warnings": [warning_as_dict(each) for each in warnings],
             }
-            for name, warnings in found.items()
+            for names, warnings in found
+            for name in names
         ]
         print_json({"filters": listed, "is_whole": knowledge.is_whole})
     else:
         console = Console(highlight=False)
-        named: dict[tuple[FilterWarning, ...], list[str]] = {}
-        for name, warnings in found.items():
-            named.setdefault(tuple(warnings), []).append(visible(name))
-        for shown, names in named.items():
-            if definitions:
-                console.print(Text(", ".join(names), style="bold"), *([] if shown else ["no warnings"]))
-            print_warnings(shown, console)
-        if not definitions and not any(found.values()):
-            console.print("no warnings")
+        for names, warnings in found:
+            title = [Text(visible(", ".join(names)), style="bold")] if definitions else []
+            if said := title if warnings else [*title, "no warnings"]:
+                console.print(*said)
+            print_warnings(warnings, console)
         if not knowledge.is_whole:
             console.print(
                 "The set has more changes of definitions than lint looks at. Later ones were left out."
             )
-    if any(each.level is Level.WARNING for warnings in found.values() for each in warnings):
+    if any(each.level is Level.WARNING for _, warnings in found for each in warnings):
         raise typer.Exit(FOUND)

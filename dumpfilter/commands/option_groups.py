@@ -165,12 +165,8 @@ class EngineOptions(SparkSettings, panel=SPARK_PANEL):
             from dumpfilter.spark_jobs.spark import spark_runner
 
             return spark_runner(self, progress)
-        for name, field in SparkSettings.model_fields.items():
-            if getattr(self, name) != field.default:
-                option = self.option_of(name)
-                raise OptionError(
-                    f"{option} is an option of Spark, and the work runs here: add --engine spark"
-                )
+        why = "is an option of Spark, and the work runs here: add --engine spark"
+        self.refuse(SparkSettings.model_fields, why)
         from dumpfilter.spark_jobs.engines import ThreadRunner
 
         return nullcontext(ThreadRunner(console=progress))
@@ -248,12 +244,6 @@ class WriteRuleOptions(Settings, panel=WRITE_PANEL):
     changed, instead."""
 
 
-_EFFECTIVE = {
-    R.EffectiveRuleKind.DO: "Keep changes of tables that match, although --binlog-ignore matches them too.",
-    R.EffectiveRuleKind.IGNORE: "Drop changes of tables that match.",
-}
-
-
 class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
     """The options for the rules by which a master hides events from all its slaves.
 
@@ -264,8 +254,12 @@ class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
     write_rules: Rules = repeated(
         {kind.option: (kind, kind.help, kind.metavar) for kind in R.WriteRuleKind}
         | {
-            kind.binlog_option: (kind, f"{text} Effective semantics.", kind.metavar)
-            for kind, text in _EFFECTIVE.items()
+            kind.binlog_option: (
+                kind,
+                f"{kind.help} Effective semantics.".replace("--", "--binlog-"),
+                kind.metavar,
+            )
+            for kind in (R.EffectiveRuleKind.DO, R.EffectiveRuleKind.IGNORE)
         }
     )
     lower_case_table_names: int = setting(0, min=0, max=2)

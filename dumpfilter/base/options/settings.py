@@ -8,7 +8,7 @@ have the same class.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
@@ -81,7 +81,17 @@ class Settings(BaseModel):
         ``--server-id``.
         """
         names = _properties(cls.model_fields[field]).get("names")
-        return str(names[0]) if names else f"--{field.replace('_', '-')}"
+        return str(names[0]).partition("/")[0] if names else f"--{field.replace('_', '-')}"
+
+    def refuse(self, fields: Iterable[str], why: str) -> None:
+        """Raise OptionError if the user has set one of ``fields``. The error names the option, and its text ends with
+        ``why``.
+        """
+        for name in fields:
+            value = getattr(self, name)
+            if value not in (type(self).model_fields[name].default, []):
+                option = self.option_of(name)
+                raise OptionError(f"{option.replace('--', '--no-') if value is False else option} {why}")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
