@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import typer
 
-from dumpfilter.base.options.arguments import Named, OptionNames, arguments_of
+from dumpfilter.base.options.arguments import OptionNames, arguments_of
+from dumpfilter.base.options.config_files import GivenOption
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
@@ -67,12 +68,12 @@ class OptionFileCommand(SubCommand):
         try:
             return super().parse_args(ctx, words)
         except typer.BadParameter as error:
-            known, named = self._parameters, (one for one in arguments if isinstance(one, Named))
+            known, given = self._parameters, (one for one in arguments if isinstance(one, GivenOption))
             # The last value counts, which may be that of the command line.
-            origins = [one.origin for one in named if known[one.name] is error.param]
-            if not origins or origins[-1] is None:
+            wrong = [one for one in given if known[one.name] is error.param][-1:]
+            if not wrong or not wrong[0].file:
                 raise
-            raise origins[-1].error(f"{origins[-1].name}: {error.message}") from None
+            raise wrong[0].error(f"{wrong[0].name}: {error.message}") from None
 
     def _options(self, only: Container[str] | None = None) -> OptionNames:
         """Return the names of this command's options; with ``only``, return just the options that are also in ``only``.
@@ -82,7 +83,7 @@ class OptionFileCommand(SubCommand):
         parameters = self._parameters.items()
         return OptionNames({name: one.is_flag for name, one in parameters if only is None or name in only})
 
-    def _words(self, named: Named) -> list[str]:
+    def _words(self, named: GivenOption) -> list[str]:
         """Return the words of a command line that give an option its value, such as ``["--port=3306"]``."""
         if isinstance(named.value, bool):
             flag = self._parameters[named.name]

@@ -67,7 +67,7 @@ def find_credentials(url: SourceUrl) -> Login:
     if url.defaults_file is not None or defaults.is_file():
         found = [option for option in read_options_file(defaults) if option.section in SECTIONS]
         found.sort(key=lambda option: SECTIONS.index(option.section))
-        options = {option.name.replace("_", "-"): option.value or "" for option in found}
+        options = {option.name.replace("_", "-"): str(option.value or "") for option in found}
     if url.password_file is not None:
         password = read_password(url.password_file)
     else:

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.arguments import Named, OptionNames, from_command_line, server_option
-from dumpfilter.base.options.config_files import Model, load_toml, read_options_file
+from dumpfilter.base.options.arguments import OptionNames, from_command_line, server_option
+from dumpfilter.base.options.config_files import GivenOption, Model, load_toml, read_options_file
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
@@ -216,7 +216,7 @@ class _Replica:
     Raises OptionError for a wrong value, with the line of an option file.
     """
 
-    def __init__(self, options: Iterable[Named]) -> None:
+    def __init__(self, options: Iterable[GivenOption]) -> None:
         self.filters = ChannelFilters()
         self.channels: dict[str, None] = {}
         """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
@@ -228,9 +228,9 @@ class _Replica:
             try:
                 self._set(named)
             except OptionError as error:
-                raise (named.origin.error(str(error)) if named.origin else error) from None
+                raise named.error(str(error)) from None
 
-    def _set(self, named: Named) -> None:
+    def _set(self, named: GivenOption) -> None:
         name, value = named.name, str(named.value)
         if name in _KINDS:
             channel, rule = split_channel(value)
@@ -269,18 +269,18 @@ class _Replica:
         return found
 
 
-def _options(text: str) -> Iterator[Named]:
+def _options(text: str) -> Iterator[GivenOption]:
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise OptionError(f"{text!r}: {error}") from None
     for word in from_command_line(words, _OPTIONS):
-        if isinstance(word, Named):
+        if isinstance(word, GivenOption):
             if word.value is None:
                 raise OptionError(f"--{word.name}: a value is missing")
             yield word
         elif word.startswith("--"):
-            _OPTIONS.find(word.removeprefix("--").partition("=")[0], None)
+            _OPTIONS.find(GivenOption(word.removeprefix("--").partition("=")[0], None))
         else:
             raise OptionError(f"{word!r} is no option; an option begins with two dashes")
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
-from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.config_files import FileOption, read_options_file
+from dumpfilter.base.options.config_files import GivenOption, UnknownOption, read_options_file
 
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
 """The options that name an option file. The program reads the files in this order."""
@@ -41,33 +39,17 @@ ALIASES = {
 _TRUTH = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
 
 
-class UnknownOption(OptionError):
-    """An error about an option that does not exist. The text names a similar option, if there is one."""
-
-
-class Named(NamedTuple):
-    """An option by its name in dumpfilter, without dashes in front, and the option's value.
-
-    A flag's value is True or False. Another option's value is None when the user gave no value.
-    """
-
-    name: str
-    value: str | bool | None
-    origin: FileOption | None = None
-    """The option's line in an option file, for errors. None for an option of the command line."""
-
-
 class OptionNames:
     """The option names of a command. :meth:`find` finds an option by any spelling that the servers allow.
 
     An option is a flag, or takes a value. ``flags`` has the names, without dashes in front, and whether each is a flag.
 
     >>> names = OptionNames({"replica-net-timeout": False, "verify-checksum": True})
-    >>> names.find("slave_net_timeout", "60")[:2]
+    >>> names.find(GivenOption("slave_net_timeout", "60"))[:2]
     ('replica-net-timeout', '60')
-    >>> names.find("loose-skip-master-verify-checksum", None)[:2]
+    >>> names.find(GivenOption("loose-skip-master-verify-checksum", None))[:2]
     ('verify-checksum', False)
-    >>> OptionNames({"replicate-do-db": False}).find("ch1.replicate_do_db", "shop")[:2]
+    >>> OptionNames({"replicate-do-db": False}).find(GivenOption("ch1.replicate_do_db", "shop"))[:2]
     ('replicate-do-db', 'ch1:shop')
     """
 
@@ -77,71 +59,59 @@ class OptionNames:
     def __contains__(self, spelled: str) -> bool:
         """Tell whether ``spelled`` is an allowed spelling of one of the command's options."""
         try:
-            return self.find(spelled, None) is not None
+            return self.find(GivenOption(spelled, None)) is not None
         except UnknownOption:
             return False
 
-    def find(self, spelled: str, value: str | None) -> Named | None:
-        """Return the option that a server would understand under the spelling ``spelled``, with its value.
+    def find(self, option: GivenOption) -> GivenOption | None:
+        """Return the option that a server would understand, under dumpfilter's name and with the value that it means.
 
         Return None for an unknown option with the prefix ``loose-``, which servers ignore. Dashes and underscores mean
         the same, and so do capital and small letters (as in MariaDB). The prefixes ``skip-`` and ``disable-`` turn a
         flag off, and ``enable-`` turns the flag on. With a value such as 0 these prefixes mean the opposite. In
         MariaDB's spelling ``NAME.replicate-…`` is an option for the channel NAME. Names must not be shortened. (MariaDB
         accepts shortened names with a warning, MySQL refuses them.) Raises UnknownOption, and OptionError for a flag's
-        value that is neither on nor off.
+        value that is neither on nor off, and for an option of a file that lacks its value.
         """
-        connection, dot, name = spelled.rpartition(".")
+        connection, dot, name = option.name.rpartition(".")
         name = name.replace("_", "-").lower()
         loose = name.startswith("loose-")
         name = name.removeprefix("loose-")
-        known = self._known(name)
+        known, value = self._known(name), option.value
         if dot:
             if known is None or not known.startswith("replicate-"):
-                raise UnknownOption(f"unknown option {spelled!r}")
-            return Named(known, None if value is None else f"{connection}:{value}")
-        if known is not None:
-            return Named(known, _truth(spelled, value) if self._flags[known] else value)
-        prefix, _, rest = name.partition("-")
-        known = self._known(rest)
-        if known is not None and self._flags[known] and prefix in ("skip", "disable", "enable"):
-            return Named(known, _truth(spelled, value) is (prefix == "enable"))
-        if loose:
-            return None
-        near = difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
-        raise UnknownOption(f"unknown option {spelled!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+                raise option.error(f"unknown option {option.name!r}", UnknownOption)
+            value = None if value is None else f"{connection}:{value}"
+        elif known is None:
+            prefix, _, rest = name.partition("-")
+            known = self._known(rest)
+            if known is None or not self._flags[known] or prefix not in ("skip", "disable", "enable"):
+                if loose:
+                    return None
+                near = difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise option.error(f"unknown option {option.name!r}{hint}", UnknownOption)
+            value = _truth(option) is (prefix == "enable")
+        elif self._flags[known]:
+            value = _truth(option)
+        if value is None and option.file:
+            raise option.error(f"option {option.name!r} requires an argument")
+        return option._replace(name=known, value=value)
 
     def _known(self, name: str) -> str | None:
         return next((one for one in (name, ALIASES.get(name)) if one in self._flags), None)
 
-    def find_in_file(self, option: FileOption) -> Named | None:
-        """Return the command's option that a line of an option file sets, under dumpfilter's name for the option.
 
-        The result has the value, and ``option`` as its origin. Spellings are those that :meth:`find` accepts. Return
-        None for an unknown option with the prefix ``loose-``. Raises UnknownOption for any other unknown option, and
-        OptionError with the line for a wrong or missing value.
-        """
-        try:
-            found = self.find(option.name, option.value)
-        except UnknownOption:
-            raise
-        except OptionError as error:
-            raise option.error(str(error)) from None
-        if found is not None and found.value is None:
-            raise option.error(f"option {option.name!r} requires an argument")
-        return found and found._replace(origin=option)
-
-
-def _truth(spelled: str, value: str | None) -> bool:
-    found = _TRUTH.get("on" if value is None else value.lower())
+def _truth(option: GivenOption) -> bool:
+    found = _TRUTH.get("on" if option.value is None else str(option.value).lower())
     if found is None:
-        raise OptionError(f"{spelled}={value}: it is on or off")
+        raise option.error(f"{option.name}={option.value}: it is on or off")
     return found
 
 
 def arguments_of(
     typed: Sequence[str], command: str, names: Callable[[str], OptionNames], of_servers: OptionNames
-) -> list[Named | str]:
+) -> list[GivenOption | str]:
     """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
     names, then those of the command line. A text that is no known option is returned as it is. Only the last setting of
     a flag is returned.
@@ -152,7 +122,7 @@ def arguments_of(
     an unknown option in a section of dumpfilter, and a wrong value.
     """
     given = list(from_command_line(typed, names(command)))
-    values = {one.name: one.value for one in given if isinstance(one, Named)}
+    values = {one.name: one.value for one in given if isinstance(one, GivenOption)}
     read = [
         named
         for name in FILE_OPTIONS
@@ -162,11 +132,11 @@ def arguments_of(
     ]
     # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
     found = [*read, *given]
-    flags = {one.name: one for one in found if isinstance(one, Named) and isinstance(one.value, bool)}
+    flags = {one.name: one for one in found if isinstance(one, GivenOption) and isinstance(one.value, bool)}
     return [one for one in found if isinstance(one, str) or flags.get(one.name, one) is one]
 
 
-def server_option(option: FileOption, known: OptionNames) -> Named | None:
+def server_option(option: GivenOption, known: OptionNames) -> GivenOption | None:
     """Return the option ``option`` of an option file under dumpfilter's name, if it stands in a server's section, such
     as ``[mysqld]``.
 
@@ -175,12 +145,12 @@ def server_option(option: FileOption, known: OptionNames) -> Named | None:
     """
     try:
         is_of_server = _SERVER_SECTION.fullmatch(option.section.lower())
-        return known.find_in_file(option) if is_of_server else None
+        return known.find(option) if is_of_server else None
     except UnknownOption:
         return None
 
 
-def _own_option(option: FileOption, command: str, names: Callable[[str], OptionNames]) -> Named | None:
+def _own_option(option: GivenOption, command: str, names: Callable[[str], OptionNames]) -> GivenOption | None:
     """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND] of an option file, for the command
     ``command``. Return None for another section, and for an option in [dumpfilter] that only other commands have.
 
@@ -196,17 +166,17 @@ def _own_option(option: FileOption, command: str, names: Callable[[str], OptionN
     if of not in ("", command):
         return None
     try:
-        named = names(command).find_in_file(option)
-    except UnknownOption as error:
+        named = names(command).find(option)
+    except UnknownOption:
         if not of and any(option.name in names(each) for each in WITH_OPTION_FILES):
             return None
-        raise option.error(str(error)) from None
+        raise
     if named is not None and named.name in FILE_OPTIONS:
         raise option.error(f"{option.name} is for the command line; a file has !include")
     return named
 
 
-def from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Named | str]:
+def from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[GivenOption | str]:
     """Yield the options and the other words of a command line, in order. The value of an option may be the next word.
 
     A word that is no option, or an unknown option, is yielded unchanged, so that the command's parser can report it. An
@@ -223,9 +193,11 @@ def from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Na
             continue
         spelled, equals, value = token.removeprefix("--").partition("=")
         try:
-            named = options.find(spelled, value if equals else None)
+            named = options.find(GivenOption(spelled, value if equals else None))
         except UnknownOption:
             yield token
             continue
+        if named is not None and named.value is None:
+            named = options.find(GivenOption(spelled, next(rest, None)))
         if named is not None:
-            yield named if named.value is not None else named._replace(value=next(rest, None))
+            yield named

@@ -74,27 +74,32 @@ _ESCAPE = re.compile(r"""\\([ntrbs"'\\])""")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
 
 
-class FileOption(NamedTuple):
-    """One option as an option file spells it, with its section, file and line (from 1).
+class UnknownOption(OptionError):
+    """An error about an option that does not exist. The text names a similar option, if there is one."""
 
-    ``value`` is None for a name without an equals sign. A line ``!include`` or ``!includedir`` is an option of this
-    name, without a section, whose value is the path. As in the servers, relative paths begin at the working directory.
+
+class GivenOption(NamedTuple):
+    """One option that a user has given, in an option file or on the command line.
+
+    ``value`` is None for a name without an equals sign. A command's flag has the value True or False once
+    :mod:`~dumpfilter.base.options.arguments` has found it. A line ``!include`` or ``!includedir`` of an option file is
+    an option of this name, without a section, whose value is the path. As in the servers, relative paths begin at the
+    working directory.
     """
 
-    section: str
     name: str
-    value: str | None
-    file: str
-    line: int
+    value: str | bool | None
+    section: str = ""
+    file: str = ""
+    """The path of the option file; empty for the command line."""
+    line: int = 0
 
-    def error(self, what: str) -> OptionError:
-        """Return an error with the text ``what`` about an option of an option file. The error names the file and the
-        line of the option.
-        """
-        return OptionError(f"{self.file}:{self.line}: {what}")
+    def error(self, what: str, kind: type[OptionError] = OptionError) -> OptionError:
+        """Return an error with the text ``what`` about the option. The error names the line of the option file."""
+        return kind(f"{self.file}:{self.line}: {what}" if self.file else what)
 
 
-def parse(text: str, file: str) -> Iterator[FileOption]:
+def parse(text: str, file: str) -> Iterator[GivenOption]:
     r"""Yield the options and ``!include`` lines of an option file's text, in order.
 
     ``file`` is the file's name for errors. Raises OptionError, with the file and the line, for an unknown directive, a
@@ -108,7 +113,7 @@ def parse(text: str, file: str) -> Iterator[FileOption]:
         line = raw.strip(_SPACE)
         if not line or line[0] in "#;":
             continue
-        here = FileOption(section or "", "", None, file, number)
+        here = GivenOption("", None, section or "", file, number)
         code = str(_BEFORE_COMMENT.match(line)[0])  # type: ignore[index]
         if line[0] == "!":
             keyword, *path = re.split(rf"[{_SPACE}]+", code.rstrip(_SPACE), maxsplit=1)
@@ -129,7 +134,7 @@ def parse(text: str, file: str) -> Iterator[FileOption]:
             yield here._replace(name=name.rstrip(_SPACE), value=_value(value) if equals else None)
 
 
-def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
+def read_options_file(path: str | os.PathLike[str]) -> list[GivenOption]:
     """Return all options of an option file, in order. The options of an included file stand in place of its
     ``!include`` line.
 
@@ -140,7 +145,7 @@ def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
     return list(_read(os.fspath(path), None, 0))
 
 
-def _read(path: str, included: FileOption | None, depth: int) -> Iterator[FileOption]:
+def _read(path: str, included: GivenOption | None, depth: int) -> Iterator[GivenOption]:
     try:
         mode = os.stat(path).st_mode
         text = read_small_file(Path(path)).decode("utf-8", "surrogateescape")
@@ -155,10 +160,10 @@ def _read(path: str, included: FileOption | None, depth: int) -> Iterator[FileOp
             continue
         if depth == MAX_DEPTH:
             raise item.error(f"includes are nested more than {MAX_DEPTH} deep")
-        paths = [item.value or ""]
+        paths = [str(item.value)]
         if item.name == "!includedir":
             try:
-                names = sorted(os.listdir(item.value), key=os.fsencode)
+                names = sorted(os.listdir(*paths), key=os.fsencode)
             except OSError as error:
                 raise item.error(f"{item.value}: cannot read the directory: {error.strerror}") from None
             files = (os.path.join(*paths, name) for name in names if name.endswith(".cnf"))

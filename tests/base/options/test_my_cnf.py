@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.arguments import Named, OptionNames, UnknownOption
+from dumpfilter.base.options.arguments import OptionNames
 from dumpfilter.base.options.config_files import (
     MAX_DEPTH,
-    FileOption,
+    GivenOption,
+    UnknownOption,
     parse,
     read_options_file,
 )
@@ -139,7 +140,7 @@ def quoted(value: str) -> str:
 @given(st.lists(st.text().filter(lambda value: "\0" not in value)))
 def test_every_value_can_be_written(values: list[str]) -> None:
     text = "[s]\n" + "".join(f"v{n} = {quoted(value)} # comment\n" for n, value in enumerate(values))
-    assert [(o.name, o.value, o.line) for o in parse(text, "f") if isinstance(o, FileOption)] == [
+    assert [(o.name, o.value, o.line) for o in parse(text, "f") if isinstance(o, GivenOption)] == [
         (f"v{n}", value, n + 2) for n, value in enumerate(values)
     ]
 
@@ -246,30 +247,30 @@ KNOWN = OptionNames(
 @pytest.mark.parametrize(
     ("spelled", "value", "found"),
     [
-        ("replicate_do_db", "a", Named("replicate-do-db", "a")),
-        ("Replicate-DO_db", "a", Named("replicate-do-db", "a")),
-        ("replicate-do-db", None, Named("replicate-do-db", None)),
-        ("slave_net_timeout", "5", Named("replica-net-timeout", "5")),
-        ("loose-slave-net-timeout", "5", Named("replica-net-timeout", "5")),
-        ("master-retry-count", "5", Named("retry-count", "5")),
-        ("source_verify_checksum", "OFF", Named("verify-checksum", False)),
-        ("verify-checksum", None, Named("verify-checksum", True)),
-        ("skip-verify-checksum", None, Named("verify-checksum", False)),
-        ("disable_verify_checksum", "1", Named("verify-checksum", False)),
-        ("skip-verify-checksum", "0", Named("verify-checksum", True)),
-        ("enable-verify-checksum", "0", Named("verify-checksum", False)),
-        ("loose-enable-once", None, Named("once", True)),
-        ("skip-slave-start", None, Named("skip-replica-start", True)),
-        ("skip-slave-start", "false", Named("skip-replica-start", False)),
-        ("skip_skip_slave_start", None, Named("skip-replica-start", False)),
+        ("replicate_do_db", "a", GivenOption("replicate-do-db", "a")),
+        ("Replicate-DO_db", "a", GivenOption("replicate-do-db", "a")),
+        ("replicate-do-db", None, GivenOption("replicate-do-db", None)),
+        ("slave_net_timeout", "5", GivenOption("replica-net-timeout", "5")),
+        ("loose-slave-net-timeout", "5", GivenOption("replica-net-timeout", "5")),
+        ("master-retry-count", "5", GivenOption("retry-count", "5")),
+        ("source_verify_checksum", "OFF", GivenOption("verify-checksum", False)),
+        ("verify-checksum", None, GivenOption("verify-checksum", True)),
+        ("skip-verify-checksum", None, GivenOption("verify-checksum", False)),
+        ("disable_verify_checksum", "1", GivenOption("verify-checksum", False)),
+        ("skip-verify-checksum", "0", GivenOption("verify-checksum", True)),
+        ("enable-verify-checksum", "0", GivenOption("verify-checksum", False)),
+        ("loose-enable-once", None, GivenOption("once", True)),
+        ("skip-slave-start", None, GivenOption("skip-replica-start", True)),
+        ("skip-slave-start", "false", GivenOption("skip-replica-start", False)),
+        ("skip_skip_slave_start", None, GivenOption("skip-replica-start", False)),
         ("loose-nothing-of-ours", "1", None),
         ("loose-skip-port", None, None),
-        ("Con_1.replicate_do_db", "a", Named("replicate-do-db", "Con_1:a")),
-        ("con.loose-replicate-do-db", "a", Named("replicate-do-db", "con:a")),
+        ("Con_1.replicate_do_db", "a", GivenOption("replicate-do-db", "Con_1:a")),
+        ("con.loose-replicate-do-db", "a", GivenOption("replicate-do-db", "con:a")),
     ],
 )
-def test_spellings(spelled: str, value: str | None, found: Named | None) -> None:
-    assert KNOWN.find(spelled, value) == found
+def test_spellings(spelled: str, value: str | None, found: GivenOption | None) -> None:
+    assert KNOWN.find(GivenOption(spelled, value)) == found
     assert (spelled in KNOWN) == (found is not None)
 
 
@@ -278,18 +279,18 @@ def test_spellings(spelled: str, value: str | None, found: Named | None) -> None
 )
 def test_unknown_spellings(spelled: str) -> None:
     with pytest.raises(UnknownOption, match="unknown option"):
-        KNOWN.find(spelled, "1")
+        KNOWN.find(GivenOption(spelled, "1"))
     assert spelled not in KNOWN
 
 
 def test_the_nearest_option_is_named() -> None:
     with pytest.raises(UnknownOption, match="did you mean 'replicate-do-db'"):
-        KNOWN.find("replicat_do_dbs", "1")
+        KNOWN.find(GivenOption("replicat_do_dbs", "1"))
 
 
 def test_a_flag_is_on_or_off() -> None:
     with pytest.raises(OptionError, match="once=maybe: it is on or off"):
-        KNOWN.find("once", "maybe")
+        KNOWN.find(GivenOption("once", "maybe"))
 
 
 # ------------------------------------------------------------------------------------------------ commands
@@ -388,6 +389,11 @@ def test_a_file_comes_before_the_command_line(tmp_path: Path) -> None:
     assert said("slave") == "exit 2"  # --server-id is missing
 
 
+def test_a_channel_of_the_command_line_has_its_value_in_the_next_word() -> None:
+    words = said("slave", "--server-id=1", "--con1.replicate-do-db", "b", "--con2.replicate_do_db=c")
+    assert words == "1 ['con1:b', 'con2:c'] 60.0 True False ''"
+
+
 def test_the_extra_file_comes_after_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "my.cnf", FILE)
     extra = write(
@@ -409,7 +415,7 @@ def test_the_extra_file_comes_after_the_file(tmp_path: Path) -> None:
         ("[dumpfilter-slvae]\nport=1", "2: unknown section [dumpfilter-slvae]: there are [dumpfilter], "),
         ("[dumpfilter_slave]\nport=1", "2: unknown section [dumpfilter_slave]: there are [dumpfilter], "),
         ("[mysqld]\nserver_id", "2: option 'server_id' requires an argument"),
-        ("[mysqld]\nserver_id=many", "2: server_id: "),
+        ("[mysqld]\nserver_id=many", "2: server-id: "),
         ("[dumpfilter]\nonce=maybe", "2: once=maybe: it is on or off"),
         ("[dumpfilter]\ndefaults-file=x", "2: defaults-file is for the command line"),
     ],
