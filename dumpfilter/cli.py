@@ -151,7 +151,8 @@ def _options(
     log_format: Annotated[logs.Format | None, _FORMAT] = None,
     log_level: Annotated[logs.Level | None, _LEVEL] = None,
 ) -> None:
-    logs.prefer(log_format, log_level)
+    # A sub-command reads these options when it configures the log.
+    pass
 
 
 def main() -> None:

@@ -89,11 +89,6 @@ class _State:
     """The lowest level that is logged. Before :func:`configure` it is DEBUG, so that no line is held back."""
     handler: ErrorHandler | None = None
     """The handler that :func:`configure` has made."""
-    preferred_format: Format | None = None
-    preferred_level: Level | None = None
-    """The lowest level that the user has chosen for every command (:func:`prefer`); None: no choice.
-    ``preferred_format`` is the user's choice of the format in the same way.
-    """
 
 
 class Seldom:
@@ -142,31 +137,13 @@ def shows(level: Level) -> bool:
     return level.number >= _State.level.number
 
 
-def prefer(format: Format | None, level: Level | None) -> None:
-    """Set the format and the lowest level of the log, as the user has chosen them on the command line.
+def configure(format: Format = Format.TEXT, level: Level = Level.INFO) -> None:
+    """Configure this process to write its log to standard error, in colors if that is a terminal.
 
-    The choice applies to every later :func:`configure` that is called without a format or level. None: the user has
-    chosen nothing.
+    The log also gets Python's warnings, and a line for each uncaught exception of a thread.
     """
-    _State.preferred_format, _State.preferred_level = format, level
-
-
-def configure(
-    format: Format | None = None,
-    level: Level | None = None,
-    *,
-    otherwise: Level = Level.INFO,
-    colors: bool = False,
-) -> None:
-    """Configure this process to write its log to standard error.
-
-    Without ``format`` or ``level`` the user's choice for every command applies (:func:`prefer`). ``otherwise`` is the
-    level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets Python's
-    warnings, and a line for each uncaught exception of a thread.
-    """
-    _State.format = format or _State.preferred_format or Format.TEXT
-    _State.level = level = level or _State.preferred_level or otherwise
-    _State.handler = handler = ErrorHandler(colors)
+    _State.format, _State.level = format, level
+    _State.handler = handler = ErrorHandler()
     if "structlog" in sys.modules:
         _prepare()
     root = logging.getLogger()
@@ -195,7 +172,7 @@ def _prepare() -> None:
         cache_logger_on_first_use=False,
     )
     # JSON is only ASCII: some readers of lines also break them at characters such as U+2028.
-    as_text = structlog.dev.ConsoleRenderer(colors=handler.colors, pad_level=True)
+    as_text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_level=True)
     handler.formatter = ProcessorFormatter(
         foreign_pre_chain=[*named, _of_library],
         processors=[
@@ -216,10 +193,6 @@ class ErrorHandler(logging.StreamHandler[Any]):
     A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks up ``sys.stderr`` for every
     line.
     """
-
-    def __init__(self, colors: bool) -> None:
-        super().__init__()
-        self.colors = colors
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a log record."""

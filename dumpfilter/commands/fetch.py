@@ -58,6 +58,5 @@ def fetch_command(given: FetchSettings, logs: shared.LogOptions) -> None:
     url = url.model_copy(update={"first": url.first or given.first, "last": url.last or given.last})
     retries = (0 if given.stop_never else 10) if given.retry_count is None else given.retry_count
     terminal = Console(stderr=True, highlight=False)
-    logs.begin(colors=terminal.is_terminal)
     options = FollowOptions(stop_never=given.stop_never, retries=retries, wait_for_first=given.stop_never)
     fetch(url, given.output, given.sync, terminal, options)

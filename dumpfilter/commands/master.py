@@ -126,5 +126,4 @@ def master_command(
         lower_case_table_names=rules.lower_case_table_names,
     )
     terminal = Console(stderr=True, highlight=False)
-    monitoring.begin(colors=terminal.is_terminal)
     run_master(options, run, terminal)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, SkipValidation
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.logs import Format, Level, configure
+from dumpfilter.base.logs import Format, Level
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.sub_command import at_end
@@ -380,16 +380,14 @@ class ConsoleOptions(Settings, panel="Console"):
 
 
 class LogOptions(Settings, panel="Log"):
-    """The options for the format of a process's log on standard error, and for the lowest level of its lines."""
+    """The options for the format of a process's log on standard error, and for the lowest level of its lines.
+    :class:`~dumpfilter.commands.sub_command.SubCommand` configures the log with them.
+    """
 
     log_format: Format | None = setting(None, show_default=Format.TEXT.value)
     """The format of log lines: text for people, or json with one object a line for programs."""
     log_level: Level | None = setting(None, show_default=Level.INFO.value)
     """The least level of the log's lines. Lines of the audit log have no level, and always appear."""
-
-    def begin(self, *, colors: bool) -> None:
-        """Configure the log of this process. ``colors`` says whether text lines may have colors."""
-        configure(self.log_format, self.log_level, colors=colors)
 
 
 class MonitoringOptions(LogOptions, panel="Metrics"):

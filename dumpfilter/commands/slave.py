@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -129,7 +128,6 @@ def slave_command(
         )
     filters, metrics = rules.channel_filters(), monitoring.metrics(protection, tls)
     changed = {"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
-    monitoring.begin(colors=sys.stderr.isatty())
     channels = run_slave(
         slave.model_copy(update=changed),
         filters,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,19 @@ class SubCommand(HelpPage, TyperCommand):
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Configure the log and run the command. At the end the context managers of :data:`at_end` are closed. A
-        command with log options configures the log again itself.
+        """Configure the log and run the command. At the end the context managers of :data:`at_end` are closed.
+
+        The lowest level of the log is ``info`` for a command that has log options itself, otherwise ``warning``.
 
         Raises OptionError for an option whose value must be a local path, and is an address such as ``s3a://…``, and
         for one whose value is no path and not UTF-8.
         """
-        logs.configure(otherwise=logs.Level.WARNING, colors=sys.stderr.isatty())
+        # Options of the command win over those before its name.
+        given = ctx.find_root().params | {name: one for name, one in ctx.params.items() if one is not None}
+        quiet = "warning" if "log_level" not in ctx.params else "info"
+        logs.configure(
+            logs.Format(given.get("log_format") or "text"), logs.Level(given.get("log_level") or quiet)
+        )
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             for one in value if isinstance(value, list) else [value]:
