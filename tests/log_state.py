@@ -13,8 +13,7 @@ _HOOK = threading.excepthook
 
 
 def reset_logs() -> None:
-    """Undo ``logs.configure`` and ``logs.prefer``."""
-    logs.prefer(None, None)
+    """Undo ``logs.configure``."""
     logs._State.format, logs._State.level = None, logs.Level.DEBUG
     structlog.reset_defaults()
     root = logging.getLogger()
