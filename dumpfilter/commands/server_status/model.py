@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import OptionError
@@ -44,13 +45,11 @@ class MaxLag(NamedTuple):
                 f"--max-lag: {text!r} could be minutes or bytes: write {minutes}min or {int(minutes) * 60}s, or "
                 f"{minutes}M"
             )
-        try:
+        with suppress(OptionError):
             if text.lower().endswith(("s", "min", "h", "d")):
                 return cls(seconds=parse_time(text.lower()))
             if minutes == text:
                 return cls(nbytes=parse_size(re.sub("i?b$", "", text, flags=re.IGNORECASE)))
-        except OptionError:
-            pass
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
     def exceeded(self, record: Record) -> bool:
