@@ -831,43 +831,34 @@ class KnownSlaves:
         registered = (_of_registration(slave, by_key.get(slave.peer.key)) for slave in self._register.all())
         gone = (_of_record(record) for record in records if not record.is_done)
         oldest = time.time() - self.keep_seconds
-        known = [
-            one
-            for one in _newest(chain(registered, gone))
-            if one.presence is not Presence.GONE or one.last_seen_at > oldest
-        ]
-        known = list(self._with_refusals(known, oldest))
-        known += self._awaited(known, records)
-        return [self._drained(one) for one in known]
+        found: dict[SlaveIdentity, KnownSlave] = {}
+        # A slave may have several registrations and records. The one of the highest rank tells the slave's state.
+        for one in chain(registered, gone):
+            if one.presence is not Presence.GONE or one.last_seen_at > oldest:
+                found[one.peer.identity] = max(found.get(one.peer.identity, one), one, key=_rank)
+        with self._lock:
+            refused = [one for one in self._refused.values() if one.last_seen_at > oldest]
+        for one in refused:
+            found.setdefault(one.peer.identity, one)
+        known = list(found.values())
+        return [self._present(one) for one in (*known, *self._awaited(known, records))]
 
-    def _drained(self, slave: KnownSlave) -> KnownSlave:
-        """Return ``slave``, or a copy that is marked as drained if the operator has drained it (sent it away)."""
+    def of(self, slave: RegisteredSlave) -> KnownSlave:
+        """Return a registered slave's present state (such as connected or drained) and its statistics."""
+        return self._present(_of_registration(slave, slave.record if slave.record.dumps else None))
+
+    def _present(self, slave: KnownSlave) -> KnownSlave:
+        """Return ``slave``, or a copy that is marked as refused or drained. A slave is refused if the master has
+        refused the slave since it was seen last, and no dump to the slave is running. A slave is drained if the
+        operator has sent it away.
+        """
+        refusal = self._refused.get(slave.peer.identity, slave)
+        if refusal.last_seen_at > slave.last_seen_at and slave.presence is not Presence.CONNECTED:
+            slave = replace(slave, presence=Presence.REFUSED, refusal=refusal.refusal)
         if self._drains.of(slave.peer) is None:
             return slave
         presence = Presence.DRAINED if slave.presence.is_missing else slave.presence
         return replace(slave, presence=presence, is_drained=True)
-
-    def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
-        """Yield the slaves of ``known``, and then the slaves that are only known because the master refused them. A
-        slave of ``known`` gets the state refused if the master has refused it since it was seen last, and no dump to it
-        is running.
-
-        Refusals before the Unix time ``oldest`` are ignored.
-        """
-        with self._lock:
-            refused = {key: one for key, one in self._refused.items() if one.last_seen_at > oldest}
-        for slave in known:
-            refusal = refused.pop(slave.peer.identity, slave)
-            if refusal.last_seen_at > slave.last_seen_at and slave.presence is not Presence.CONNECTED:
-                yield replace(slave, presence=Presence.REFUSED, refusal=refusal.refusal)
-            else:
-                yield slave
-        yield from refused.values()
-
-    def of(self, slave: RegisteredSlave) -> KnownSlave:
-        """Return a registered slave's present state (such as connected or drained) and its statistics."""
-        known = _of_registration(slave, slave.record if slave.record.dumps else None)
-        return self._drained(next(self._with_refusals([known], 0.0)))
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
         """Yield the slaves that ``[[replica]]`` tables of the configuration file name and that are not in ``known``,
@@ -901,18 +892,6 @@ def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]
     for slave in slaves:
         found.setdefault(slave.peer.server_id, []).append(slave)
     return {**found, 0: list(slaves)}
-
-
-def _newest(slaves: Iterable[KnownSlave]) -> list[KnownSlave]:
-    """Return one slave for each identity (user, channel, server id), although a slave may have several registrations or
-    records. Among the entries of one identity, take the connected one, or else the registered one, or else the one that
-    was seen last.
-    """
-    found: dict[SlaveIdentity, KnownSlave] = {}
-    for one in slaves:
-        if _rank(one) > _rank(found.setdefault(one.peer.identity, one)):
-            found[one.peer.identity] = one
-    return list(found.values())
 
 
 def _rank(slave: KnownSlave) -> tuple[bool, bool, float]:
