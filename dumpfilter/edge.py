@@ -146,7 +146,7 @@ class ServedChannel(DumpFilterService):
 
     def _open_relay_log(self) -> SharedReader:
         # A client may have added the channel on the console.
-        channels = () if self._slave is None else self._slave.channels_now
+        channels = () if self._slave is None else self._slave.channels
         channel = next((one for one in channels if one.name == self.name), None)
         if self._end is None or channel is None:
             raise BinlogUnreadable(

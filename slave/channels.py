@@ -654,8 +654,9 @@ class Slave:
         log to other slaves.
         """
         self.lock = threading.RLock()
-        """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
-        that two clients cannot change channels at the same time."""
+        """The lock that the console holds while it executes a statement, so that two clients cannot change channels at
+        the same time. Whoever only reads the list of channels does not wait for the lock.
+        """
         self._lock = lock_directory(options.relay_dir)
         self._channels: dict[str, Channel] = {}
         self._closing = threading.Event()
@@ -681,25 +682,16 @@ class Slave:
     @property
     def channels(self) -> list[Channel]:
         """The channels of the slave, ordered by name. The default channel, whose name is empty, comes first."""
-        with self.lock:
-            return self.channels_now
-
-    @property
-    def channels_now(self) -> list[Channel]:
-        """The channels of the slave, ordered by name. Unlike :attr:`channels`, this does not wait until a statement
-        that changes the channels has ended.
-        """
         return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
     def get(self, name: str) -> Channel:
         """Return the channel with this name, in upper or lower case. Raises UnknownChannel when there is no such
         channel.
         """
-        with self.lock:
-            try:
-                return self._channels[fold_channel(name)]
-            except KeyError:
-                raise UnknownChannel(name) from None
+        try:
+            return self._channels[fold_channel(name)]
+        except KeyError:
+            raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
         """Tell whether the slave has a channel with this name. Upper and lower case mean the same."""
@@ -718,22 +710,21 @@ class Slave:
         """
         info = _folded(info)
         name = info.channel
-        with self.lock:
-            channel = self._channels.get(name)
-            if channel is not None:
-                channel.check(info)
-                if clauses:
-                    self.filters.change(clauses, name)
-                channel.reconfigure(info, afresh=afresh)
-                return
-            self.filters.add_channel(name)
-            try:
-                if clauses:
-                    self.filters.change(clauses, name)
-                self._add(info)
-            except BaseException:
-                self.filters.remove_channel(name)
-                raise
+        channel = self._channels.get(name)
+        if channel is not None:
+            channel.check(info)
+            if clauses:
+                self.filters.change(clauses, name)
+            channel.reconfigure(info, afresh=afresh)
+            return
+        self.filters.add_channel(name)
+        try:
+            if clauses:
+                self.filters.change(clauses, name)
+            self._add(info)
+        except BaseException:
+            self.filters.remove_channel(name)
+            raise
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
         """Change the filter of the channel ``name``, or of all channels if ``name`` is None (``CHANGE REPLICATION
@@ -743,10 +734,9 @@ class Slave:
         OptionError for invalid rules, before any filter has changed, and UnknownChannel if there is no channel
         ``name``.
         """
-        with self.lock:
-            self.filters.change(clauses, name)
-            for channel in self.channels if name is None else [self.get(name)]:
-                channel.follow_filter()
+        self.filters.change(clauses, name)
+        for channel in self.channels if name is None else [self.get(name)]:
+            channel.follow_filter()
 
     def start(self, threads: Threads | None = None) -> None:
         """Start ``threads`` of every channel. With None the option ``io_thread_only`` decides which threads start."""
@@ -760,21 +750,20 @@ class Slave:
         With ``all`` also remove the channel, its filter, its state files and the state of its target (``RESET REPLICA
         ALL``).
         """
-        with self.lock:
-            channel = self.get(name)
-            channel.reset(all=all)
-            if not all:
-                return
-            # Without this file the slave has no such channel, whatever is left of the others.
-            files.remove(channel.directory / SourceInfo.NAME)
-            channel.counters.remove()
-            del self._channels[channel.name]
-            self.filters.remove_channel(name)
-            if channel.name:
-                shutil.rmtree(channel.directory, ignore_errors=True)
-            else:
-                for name in (MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
-                    files.remove(channel.directory / name)
+        channel = self.get(name)
+        channel.reset(all=all)
+        if not all:
+            return
+        # Without this file the slave has no such channel, whatever is left of the others.
+        files.remove(channel.directory / SourceInfo.NAME)
+        channel.counters.remove()
+        del self._channels[channel.name]
+        self.filters.remove_channel(name)
+        if channel.name:
+            shutil.rmtree(channel.directory, ignore_errors=True)
+        else:
+            for name in (MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
+                files.remove(channel.directory / name)
 
     def wait(self) -> None:
         """Wait until the threads of all channels have ended.
@@ -816,7 +805,7 @@ class Slave:
         older than the option ``relay_log_expire_seconds`` and that no reader needs any more.
         """
         while not self._closing.wait(SAVE_COUNTERS):
-            for one in list(self._channels.values()):
+            for one in self.channels:
                 one.counters.save()
                 one.expire_relay_log(self.options.relay_log_expire_seconds)
 

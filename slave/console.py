@@ -109,7 +109,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": str(facts.executed(map(facts.ChannelView, self.slave.channels_now)) or ""),
+            "gtid_executed": str(facts.executed(map(facts.ChannelView, self.slave.channels)) or ""),
         }
 
     @property
@@ -401,7 +401,7 @@ def _source_pos_wait(
 
 def _channel(slave: Slave, name: Value) -> Channel | None:
     folded = None if name is None else channels.fold_channel(str(name))
-    return next((one for one in slave.channels_now if one.name == folded), None)
+    return next((one for one in slave.channels if one.name == folded), None)
 
 
 def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) -> int:
@@ -437,7 +437,7 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
 
 
 def _executed(slave: Slave, kind: type[T]) -> T:
-    return facts.executed(map(facts.ChannelView, slave.channels_now), kind) or kind()
+    return facts.executed(map(facts.ChannelView, slave.channels), kind) or kind()
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:

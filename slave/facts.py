@@ -462,16 +462,16 @@ _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
     "replication_applier_filters": _filter_rows,
     # The rules that new channels start with (WL#7361 F).
     "replication_applier_global_filters": lambda slave: map(_filter_row, slave.filters.global_settings()),
-    "replication_connection_status": lambda slave: map(_connection_row, map(ChannelView, slave.channels_now)),
+    "replication_connection_status": lambda slave: map(_connection_row, map(ChannelView, slave.channels)),
     "replication_connection_configuration": lambda slave: (
-        _configuration_row(one.info) for one in slave.channels_now
+        _configuration_row(one.info) for one in slave.channels
     ),
     # The slave has none of the options that this table shows, such as a delay.
     "replication_applier_configuration": lambda slave: (
-        [one.name, 0, None, "NO", "STREAM", "OFF", None] for one in slave.channels_now
+        [one.name, 0, None, "NO", "STREAM", "OFF", None] for one in slave.channels
     ),
     "replication_applier_status": lambda slave: (
-        [one.name, "ON" if one.sql.running else "OFF", None, 0] for one in slave.channels_now
+        [one.name, "ON" if one.sql.running else "OFF", None, 0] for one in slave.channels
     ),
 }
 """The function that returns the rows, for each replication table of the performance_schema."""
@@ -483,10 +483,10 @@ def _server_table(name: str) -> Callable[[Slave], Result]:
 
 TABLES: Mapping[tuple[str, str], Callable[[Slave], Result]] = {
     **{("performance_schema", name): _server_table(name) for name in PERFORMANCE_SCHEMA},
-    ("dumpfilter", "channels"): lambda slave: Channels.table(map(ChannelView, slave.channels_now)),
+    ("dumpfilter", "channels"): lambda slave: Channels.table(map(ChannelView, slave.channels)),
     ("dumpfilter", "filter_hits"): lambda slave: FilterHits.table(
         (one.name, option, count)
-        for one in slave.channels_now
+        for one in slave.channels
         for option, count in sorted(one.counters.info.hits.items())
     ),
 }

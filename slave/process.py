@@ -80,7 +80,7 @@ class SlaveCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the present values of all metrics of the slave."""
-        channels = list(map(facts.ChannelView, self._slave.channels_now))
+        channels = list(map(facts.ChannelView, self._slave.channels))
         yield from facts.Threads.families([thread for view in channels for thread in (view.io, view.sql)])
         yield from facts.Channels.families(channels)
         yield from facts.Process.families([SYNC_TIME])

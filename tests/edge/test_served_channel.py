@@ -72,7 +72,7 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
     """The slave in this process has just written the relay log, so nobody looks at the files."""
     monkeypatch.setattr(BinlogSet, "growth", lambda self: ())
     info = SimpleNamespace(auto_position=True)
-    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
     loop = asyncio.new_event_loop()
     served = ServedChannel("", loop)
     served.note(RelayPosition("relay-bin.000001", 700))
@@ -89,7 +89,7 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
 
 def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) -> None:
     info = SimpleNamespace(auto_position=True)
-    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
     configs = [MasterConfig(user=(Account(name="repl", password="secret"),))]
     loop = asyncio.new_event_loop()
     served = ServedChannel("", loop, load_config=lambda names: configs[-1])
@@ -109,7 +109,7 @@ def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) 
 def test_a_registration_does_not_open_the_relay_log_in_the_loop(relay_dir: Path) -> None:
     """The loop serves all channels, and a disk may answer late."""
     info = SimpleNamespace(auto_position=True)
-    slave = SimpleNamespace(uuid="u", channels_now=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
     opened_in: list[threading.Thread] = []
 
     def load_config(names: NameRules) -> MasterConfig:
