@@ -56,14 +56,6 @@ C.statement("DRAIN", Role.ALL, *(f"DRAIN {slaves} [REASON reason:line]" for slav
 C.statement("UNDRAIN", Role.ALL, *(f"UNDRAIN {slaves}" for slaves in _SLAVES), changes=True)
 
 
-def _who(channel: str | None = None, **by: str | int) -> Who:
-    """Return the conditions on slaves in a statement. ``by`` has the property by which the statement selects slaves,
-    such as ``user``, or is empty for all slaves. ``channel`` is a further condition.
-    """
-    name, value = next(iter(by.items()), ("all", ""))
-    return Who.of(name, value, channel)
-
-
 @dataclass(eq=False)
 class MasterConsole(C.Executor):
     """The executor of a master's console statements, an :class:`~dumpfilter.console.sql.commands.Executor`.
@@ -261,7 +253,7 @@ class MasterConsole(C.Executor):
         return OK
 
     def _unregister_replica(self, **slave: Any) -> Result:
-        who = _who(**slave)
+        who = Who.of(**slave)
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             text = "the master's operator ended this registration (UNREGISTER REPLICA)"
@@ -278,13 +270,13 @@ class MasterConsole(C.Executor):
         return Result(affected=len(gone))
 
     def _drain(self, reason: str = "", **slaves: Any) -> Result:
-        who = _who(**slaves)
+        who = Who.of(**slaves)
         concerned = self._concerned(self._drains.drain(who, reason))
         note = f"No slave is registered with {who}; the drain holds for slaves that register later"
         return Result(affected=len(concerned), notes=[] if concerned else [E.ER_UNKNOWN_ERROR.note(note)])
 
     def _undrain(self, **slaves: Any) -> Result:
-        who = _who(**slaves)
+        who = Who.of(**slaves)
         ended = self._drains.undrain(who)
         if not ended and who != Who():
             raise E.ER_UNKNOWN_ERROR(

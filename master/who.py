@@ -5,7 +5,6 @@ UNREGISTER.
 from __future__ import annotations
 
 import ipaddress
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, count, product
+from typing import Any
 from urllib.parse import unquote
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
@@ -23,8 +23,6 @@ from dumpfilter.dump.stream.message import PROTOCOL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_PEER = re.compile(r"(?:ipv4:([^:]+)|ipv6:\[([^\]]+)\]):\d+")
 
 
 MYSQL_PROTOCOL = 0
@@ -125,19 +123,19 @@ class Who:
     """The addresses from which slaves connect, or host names that slaves report."""
 
     @classmethod
-    def of(cls, by: str, value: str | int, channel: str | None = None) -> Who:
-        """Return the conditions that select slaves by ``value`` of the property ``by``: ``server_id``, ``uuid``,
-        ``user`` or ``host``. With ``all`` for ``by`` they select all slaves, and ``value`` is ignored.
+    def of(cls, channel: str | None = None, **by: str | int) -> Who:
+        """Return the conditions that select slaves by the values ``by`` of properties: ``server_id``, ``uuid``,
+        ``user`` or ``host``. Without properties they select all slaves. ``channel`` is a further condition; None for
+        any channel.
 
-        ``channel`` is a further condition; None for any channel.
-
-        >>> Who.of("host", "2001:DB8:0::1").hosts
+        >>> Who.of(host="2001:DB8:0::1").hosts
         frozenset({'2001:db8::1'})
         """
-        if by == "all":
-            return cls(channel=channel)
-        normal = {"server_id": int, "uuid": str.lower, "host": _host}.get(by, str)
-        return cls(channel=channel, **{f"{by}s": frozenset([normal(value)])})  # type: ignore[arg-type, operator]
+        normal: dict[str, Callable[[Any], str | int]] = {"server_id": int, "uuid": str.lower, "host": _host}
+        values: dict[str, Any] = {
+            f"{name}s": frozenset([normal.get(name, str)(value)]) for name, value in by.items()
+        }
+        return cls(channel=channel, **values)
 
     @property
     def by(self) -> tuple[str, str]:
@@ -221,15 +219,12 @@ def peer_address(peer: str) -> Address | None:
     >>> peer_address("ipv4:10.1.2.3:50000"), peer_address("ipv6:%5B::ffff:10.1.2.3%5D:50000")
     (IPv4Address('10.1.2.3'), IPv4Address('10.1.2.3'))
     """
-    match = _PEER.fullmatch(unquote(peer))
-    if match is None:
-        return None
+    host, _, _ = unquote(peer).partition(":")[2].rpartition(":")
     try:
-        address = ipaddress.ip_address((match[1] or match[2]).partition("%")[0])
+        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
         return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return address if mapped is None else mapped
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _hosts(peer: Peer) -> list[str]:

@@ -41,13 +41,13 @@ def slave(peer: str = "ipv4:10.0.0.7:40000", **more: object) -> Peer:
 
 CHOICES = {
     "all": Who(),
-    "server id": Who.of("server_id", 7),
-    "uuid": Who.of("uuid", UUID.upper()),
-    "user": Who.of("user", "repl"),
-    "address": Who.of("host", "10.0.0.7"),
-    "reported host": Who.of("host", "DB7.EXAMPLE"),
+    "server id": Who.of(server_id=7),
+    "uuid": Who.of(uuid=UUID.upper()),
+    "user": Who.of(user="repl"),
+    "address": Who.of(host="10.0.0.7"),
+    "reported host": Who.of(host="DB7.EXAMPLE"),
     "channel": Who(channel="m1"),
-    "server id on a channel": Who.of("server_id", 7, "m1"),
+    "server id on a channel": Who.of("m1", server_id=7),
 }
 
 OTHERS = {
@@ -79,13 +79,13 @@ def test_a_drain_concerns_its_slaves_alone(name: str) -> None:
 
 def test_an_ipv6_host_has_many_spellings() -> None:
     drains = Drains()
-    drains.drain(Who.of("host", "[2001:DB8::0:1]"))
+    drains.drain(Who.of(host="[2001:DB8::0:1]"))
     with pytest.raises(Drained):
         drains.check(slave(peer="ipv6:%5B2001:db8::1%5D:40000"))
 
 
 def test_a_host_without_a_name_selects_nobody() -> None:
-    assert not Who.of("host", "").fits(slave(host="", peer="strange"))
+    assert not Who.of(host="").fits(slave(host="", peer="strange"))
 
 
 def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
@@ -104,10 +104,10 @@ def test_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain_module, "MOST_DRAINS", 2)
     drains = Drains()
     for server_id in (1, 2):
-        drains.drain(Who.of("server_id", server_id))
+        drains.drain(Who.of(server_id=server_id))
     with pytest.raises(OptionError, match="2 drains are in force"):
-        drains.drain(Who.of("server_id", 3))
-    drains.drain(Who.of("server_id", 2), "another reason")
+        drains.drain(Who.of(server_id=3))
+    drains.drain(Who.of(server_id=2), "another reason")
     # The error advises it, and a master that shuts down needs it.
     assert drains.drain(Who(), SHUTTING_DOWN).ends_with_master
 
@@ -130,13 +130,13 @@ def test_a_drain_costs_other_slaves_nothing(server: MasterServer, monkeypatch: p
         register.begin_dump(register.add(peer, Filter()), lambda number=server_id: woken.append(number))  # type: ignore[misc]
     peers = [one.peer for one in register.all()]
     for server_id in range(1, 41):
-        drains.drain(Who.of("server_id", server_id))
+        drains.drain(Who.of(server_id=server_id))
         with monkeypatch.context() as patch:
             patch.setattr(Who, "fits", lambda who, peer: pytest.fail("a look-up tests the drains again"))
             found = [one.server_id for one in peers if drains.of(one) is not None]
         assert found == list(range(1, server_id + 1))
     assert sorted(set(woken)) == found
-    assert drains.undrain(Who.of("server_id", 7))
+    assert drains.undrain(Who.of(server_id=7))
     assert drains.of(peers[6]) is None
     assert drains.of(peers[7]) is not None
 

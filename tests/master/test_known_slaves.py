@@ -165,7 +165,7 @@ def test_a_refused_replica_is_refused_until_it_is_served() -> None:
     fleet.slaves.refuse(peer, "again")
     known = only(fleet.slaves.all())
     assert (known.presence, known.refusal, known.place) == (Presence.REFUSED, "again", ("b.000002", 4711))
-    assert [one.peer.server_id for one in fleet.slaves.forget(Who.of("server_id", 101))] == [101]
+    assert [one.peer.server_id for one in fleet.slaves.forget(Who.of(server_id=101))] == [101]
     assert only(fleet.slaves.all()).presence is Presence.GONE
 
 
@@ -179,7 +179,7 @@ def test_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_drained_slave_is_drained_and_not_gone() -> None:
     fleet = Fleet([record(101, 1)])
-    fleet.drains.drain(Who.of("server_id", 101))
+    fleet.drains.drain(Who.of(server_id=101))
     drained = only(fleet.slaves.all())
     assert (drained.presence, drained.presence.is_missing) == (Presence.DRAINED, True)
     fleet.drains.undrain(Who())
@@ -189,7 +189,7 @@ def test_a_drained_slave_is_drained_and_not_gone() -> None:
 def test_a_drain_of_its_user_concerns_a_slave_that_was_never_seen() -> None:
     fleet = Fleet(entries=[entry("repl", [])])
     assert not only(fleet.slaves.all()).is_drained
-    fleet.drains.drain(Who.of("user", "repl"))
+    fleet.drains.drain(Who.of(user="repl"))
     assert only(fleet.slaves.all()).is_drained
 
 

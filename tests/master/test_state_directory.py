@@ -58,10 +58,10 @@ SAVED_FILTERS = [
         (),
         1_700_000_000.5,
     ),
-    ChangedFilter(Who.of("user", "r"), FilterSemantics.EFFECTIVE, (), ("--ignore=a.%",), 2.0),
+    ChangedFilter(Who.of(user="r"), FilterSemantics.EFFECTIVE, (), ("--ignore=a.%",), 2.0),
 ]
 SAVED_DRAINS = [
-    Drain(Who.of("server_id", 101, "ch1"), "until \x1b noon", 1_700_000_000.5),
+    Drain(Who.of("ch1", server_id=101), "until \x1b noon", 1_700_000_000.5),
     Drain(Who(), "all", 2.0),
 ]
 
@@ -105,9 +105,9 @@ def test_an_empty_directory_has_nothing(tmp_path: Path) -> None:
 def test_the_drain_of_a_master_that_ends_is_not_saved(tmp_path: Path) -> None:
     directory, drains = StateDirectory(tmp_path), Drains()
     directory.keep(CounterBook(), drains)
-    drains.drain(Who.of("server_id", 7))
+    drains.drain(Who.of(server_id=7))
     drains.drain(Who(), SHUTTING_DOWN)
-    assert [drain.who for drain in directory.drains.load()] == [Who.of("server_id", 7)]
+    assert [drain.who for drain in directory.drains.load()] == [Who.of(server_id=7)]
     directory.close()
 
 
@@ -208,7 +208,7 @@ def test_a_keeper_saves_changes_and_at_the_end(
     directory.keep(book, drains, seconds=0.01)
     counted(book)
     wait_for((tmp_path / COUNTERS).exists)
-    drains.drain(Who.of("server_id", 7))
+    drains.drain(Who.of(server_id=7))
     assert [drain.who.by[1] for drain in directory.drains.load()] == ["7"]
     directory.close()
     directory = StateDirectory(tmp_path)
