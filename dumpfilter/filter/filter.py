@@ -425,14 +425,6 @@ class FilterOptions:
         self.slave_filter(NameRules())
         self.write_filter(NameRules())
 
-    @property
-    def has_database_rules(self) -> bool:
-        """Whether any rule is about databases, so that a statement's default database may decide whether the statement
-        passes.
-        """
-        kinds = {rule.kind for rule in self.rules}
-        return bool(self.write_rules or kinds & {RuleKind.DO_DB, RuleKind.IGNORE_DB})
-
     def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
         """Return the slave's filter. ``written_by`` has the settings by which the server that wrote the binlog compares
         names.

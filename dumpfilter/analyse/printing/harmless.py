@@ -7,7 +7,6 @@ is therefore printed as a comment. A DROP of an object whose existence is unknow
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dumpfilter.analyse.printing.literals import quoted_name
@@ -19,7 +18,7 @@ from dumpfilter.binlog.statement import StatementFacts, StatementKind
 from dumpfilter.binlog.statement.facts import statement_facts
 from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.binlog.statement.tokens import BINLOG, tokens
-from dumpfilter.filter.world import FaultKind, Key, Resolved, World
+from dumpfilter.filter.world import FaultKind, Key, World
 
 K, F = StatementKind, FaultKind
 
@@ -55,28 +54,15 @@ class Harmless:
     Parameters:
         world: the model of the target's objects (databases, tables, routines …), which this class updates.
         mode: the form for statements that would fail.
-        rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. None
-            if there are no database rules, so that the filter drops all changes of a table or none.
     """
 
-    def __init__(
-        self,
-        world: World[QueryEvent],
-        mode: MayFail,
-        *,
-        rows_ok: Callable[[str, str], bool] | None = None,
-    ) -> None:
+    def __init__(self, world: World[QueryEvent], mode: MayFail) -> None:
         self.world = world
-        self._rows_ok = rows_ok
         self._mode = mode
         self.drifted: dict[Key, None] = {}
         """The tables whose columns on the target may differ from the source's, because the filter dropped a
         statement.
         """
-        self._lost: set[Key] = set()
-        """The target's tables for which the filter dropped some changes."""
-        self.diverged: dict[Key, None] = {}
-        """The tables that a printed statement changes after the filter dropped another change of their rows."""
         self._creations: dict[Key, bytes] = {}
         """The options after the name in each database's CREATE DATABASE."""
 
@@ -103,8 +89,6 @@ class Harmless:
         facts = self._facts(query)
         if facts.verb is not None:
             self._follow(facts, query, runs=runs)
-        elif self._rows_ok is not None and not runs:
-            self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
         """Return the form in which a statement that passes the filter is printed: unchanged, changed, or as a comment.
@@ -153,12 +137,6 @@ class Harmless:
         key = self._key(Thing.TABLE, database, table)
         return key if self.world.has(key) is False else None
 
-    def changes_rows(self, database: str, table: str) -> None:
-        """Record that row events of a table are printed. Database and table are named as on the target (the server that
-        runs the printed text).
-        """
-        self._note_changed({self._key(Thing.TABLE, database, table)})
-
     def _facts(self, query: QueryEvent) -> StatementFacts:
         # A statement that ended with an error may have had its effect all the same.
         return statement_facts(replace(query, error_code=0), self._family)
@@ -166,36 +144,11 @@ class Harmless:
     def _key(self, thing: Thing, database: str | None, name: str) -> Key:
         return self.world.ref(thing, TableName(database, name), self.world.default_database(None)).replica
 
-    # The statements that change rows.
-
-    def _changed(self, facts: StatementFacts, query: QueryEvent) -> set[Key]:
-        """Return the keys (type, database, name) of the target's tables whose rows a statement may change, directly or
-        through views, triggers and stored functions.
-        """
-        body = self.world.body(facts.body, self.world.default_database(query.db))
-        if facts.kind is K.TRUNCATE_TABLE:
-            return {table.replica for table in body.tables}
-        return {
-            use.ref.replica
-            for use in self.world.uses(body, query.thread_id, on_replica=True)
-            if use.change is not None
-        }
-
-    def _note_changed(self, changed: set[Key]) -> None:
-        self.diverged |= dict.fromkeys(sorted(changed & self._lost, key=named))
-
     def _data_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
         if facts.kind in _TABLES_ONLY:
             tables = tuple(name for names in facts.updated or () for name in names)
             facts = StatementFacts(K.OTHER, body=Mentions(tables))
-        form = self._fault(facts, query)
-        if self._lost and not form.reason:
-            changed = self._changed(facts, query)
-            if facts.kind is K.TRUNCATE_TABLE:
-                self._lost -= changed
-            else:
-                self._note_changed(changed)
-        return form
+        return self._fault(facts, query)
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
         """Return the form of a statement, which is unchanged unless the statement would fail. The form is a comment if
@@ -313,8 +266,6 @@ class Harmless:
         resolved = self.world.resolved(facts, query.db, query.thread_id)
         if facts.verb is Verb.ALTER and facts.is_plain_table and not runs:
             self.drifted |= dict.fromkeys(ref.replica for ref in resolved.refs if self.world.has(ref.replica))
-        if runs and self._rows_ok is not None:
-            self._follow_lost(resolved)
         if facts.thing is Thing.DATABASE and facts.verb is Verb.CREATE and facts.names:
             name = facts.names[0].table
             # The options of the database, such as its character set, follow its name.
@@ -324,23 +275,6 @@ class Harmless:
         may_be_older = facts.verb is Verb.CREATE and (facts.conditional or facts.replaces)
         if runs or self._from_first or not may_be_older:
             self.world.follow(resolved, query, passes=runs)
-
-    def _follow_lost(self, resolved: Resolved) -> None:
-        """Update the set of the target's tables for which the filter dropped some changes, after the statement
-        ``resolved``. A created or dropped table leaves the set, and a renamed one stays in it. A table also enters the
-        set if the filter drops its rows under the old name only.
-        """
-        assert self._rows_ok is not None
-        facts = resolved.facts
-        for old, new in resolved.renames:
-            is_lost = old.replica in self._lost
-            self._lost -= {old.replica, new.replica}
-            if is_lost or (not self._rows_ok(*old.source[1:]) and self._rows_ok(*new.source[1:])):
-                self._lost.add(new.replica)
-        is_kept = facts.conditional and facts.verb is Verb.CREATE
-        for ref in resolved.refs if facts.verb in (Verb.CREATE, Verb.DROP) else ():
-            if not facts.temporary and not (is_kept and self.world.has(ref.replica)):
-                self._lost.discard(ref.replica)
 
 
 def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:

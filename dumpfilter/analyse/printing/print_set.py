@@ -73,7 +73,6 @@ def print_binlog(
         rules=work.rules,
         warn=work.warn,
         kinds=filters.kind_filter(),
-        rows_ok=work.rows_ok if filters.has_database_rules else None,
         is_verified=verify,
     )
     begun = False
@@ -184,10 +183,6 @@ class _Work:
         total = sum(map(self._binlogs.size, self._binlogs.names))
         with byte_progress(self._log if is_shown else None, what, total) as advance:
             yield {**self._taken, "progress": advance}
-
-    def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the filters pass row events of a table. Database and table are named as on the source."""
-        return self.rules.rows_ok(database, table) and self.also.rows_ok(database, table)
 
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)

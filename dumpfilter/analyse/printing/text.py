@@ -161,9 +161,6 @@ class TextPrinter:
         warn: receives a warning, with file and position, if the printed text cannot repeat an event.
         kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that this
             filter drops. None: no such filter.
-        rows_ok: a function that tells whether the filter passes row events of a table, given the table's database and
-            name on the source. This function is needed with database rules, with which the filter may drop some changes
-            of a table and pass others.
         is_verified: whether the events' checksums are known to be right.
     """
 
@@ -175,7 +172,6 @@ class TextPrinter:
         rules: ReplicationFilter | None = None,
         warn: Callable[[str], None] = lambda text: None,
         kinds: KindFilter | None = None,
-        rows_ok: Callable[[str, str], bool] | None = None,
         is_verified: bool = True,
     ) -> None:
         self._print = write
@@ -187,7 +183,7 @@ class TextPrinter:
         self._harmless: Harmless | None = None
         if options.may_fail is not MayFail.PRINT:
             world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
-            self._harmless = Harmless(world, options.may_fail, rows_ok=rows_ok)
+            self._harmless = Harmless(world, options.may_fail)
         self._context_settings: list[bytes] = []
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
@@ -235,8 +231,7 @@ class TextPrinter:
         """Yield warnings about the printed text, at most one for each of the following shortcomings.
 
         - Statements are only comments in the text, because they would fail on the server that runs the text.
-        - Changes of tables may fail on that server, because the filter drops other changes or definitions of the
-          tables.
+        - Changes of tables may fail on that server, because the filter drops definitions of the tables' columns.
         - Files of LOAD DATA are in a temporary directory, which a user has to remove.
         """
         if comments := self._comments + self._texts.refused:
@@ -246,12 +241,6 @@ class TextPrinter:
             yield (
                 f"{comments} {are} in the text (# dumpfilter: not run), because {they} would fail where the text is "
                 "run; --target-has names what the target has, and --may-fail=print prints them"
-            )
-        if self._harmless is not None and self._harmless.diverged:
-            yield (
-                f"the rules about databases drop some changes of {_some(self._harmless.diverged)} and pass others: a "
-                "client may stop at a later change of the table, with error 1032 or 1062; rules about tables pass all "
-                "changes of a table, and the client's --force goes on"
             )
         if self._harmless is not None and self._harmless.drifted:
             yield (
@@ -453,20 +442,16 @@ class TextPrinter:
             self._setting(_AUTOMATIC)
 
     def _refusal(self, database: str, table: str) -> bytes:
-        """Return a comment on why the rows of a table cannot run on the target, for example because the target lacks
-        the table. If the rows can run, record the change of the table and return an empty text.
+        """Return a comment on why the rows of a table cannot run on the target, because the target lacks the table. The
+        text is empty if the rows can run.
 
         ``database`` and ``table`` are the names on the target.
         """
         missing = None if self._harmless is None else self._harmless.missing_table(database, table)
-        if missing is not None:
-            self._comment(
-                f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape")
-            )
-            return self._taken()
-        if self._harmless is not None:
-            self._harmless.changes_rows(database, table)
-        return b""
+        if missing is None:
+            return b""
+        self._comment(f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape"))
+        return self._taken()
 
     def _before_rows(self) -> bytes:
         self._has_run = True

@@ -31,7 +31,6 @@ class Text:
         rewrites: dict[str, str] | None = None,
         *,
         from_first: bool = True,
-        ignored: str | None = None,
         there: Sequence[str] = (),
     ) -> None:
         options = [f"--replicate-rewrite-db={old}->{new}" for old, new in (rewrites or {}).items()]
@@ -39,12 +38,8 @@ class Text:
             Filter.from_options(options, names=NameRules(family)), is_strict=True, there=there
         )
         version = (10, 11) if family == "mariadb" else (8, 4)
-        rows_ok = None if ignored is None else lambda database, table: database != ignored
-        self.harmless = Harmless(world, mode, rows_ok=rows_ok)
+        self.harmless = Harmless(world, mode)
         self.harmless.written_by(family, version, from_first=from_first)
-
-    def diverged(self) -> list[str]:
-        return [f"{database}.{table}" for _, database, table in self.harmless.diverged]
 
     def drops(self, *texts: str, db: str = "shop") -> None:
         for text in texts:
@@ -347,45 +342,6 @@ def test_tables_whose_columns_may_differ() -> None:
     )
     text.runs("ALTER TABLE u ADD n INT", "CREATE TABLE IF NOT EXISTS later (i INT)")
     assert [name for _, _, name in text.harmless.drifted] == ["t", "later"]
-
-
-def test_tables_of_whose_changes_some_are_dropped() -> None:
-    text = Text(ignored="hr")
-    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE audit (i INT)", "CREATE TABLE u (i INT)")
-    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO audit VALUES (1)")
-    text.drops("INSERT INTO shop.u VALUES (1)", "TRUNCATE shop.audit", "SELECT * FROM shop.t", db="hr")
-    assert text.diverged() == []
-    text.runs("INSERT INTO t SELECT * FROM u")
-    assert text.diverged() == ["shop.audit"]
-    text.harmless.changes_rows("shop", "u")
-    text.harmless.changes_rows("shop", "t")
-    assert text.diverged() == ["shop.audit", "shop.u"]
-
-
-def test_a_table_without_its_rows_is_followed_when_it_is_renamed() -> None:
-    text = Text(ignored="hr")
-    text.runs("CREATE TABLE hr.tmp (i INT)", "RENAME TABLE hr.tmp TO shop.x", "RENAME TABLE x TO y")
-    text.runs("CREATE TABLE a (i INT)", "RENAME TABLE a TO b", "INSERT INTO b VALUES (1)")
-    text.harmless.changes_rows("shop", "x")
-    assert text.diverged() == []
-    text.runs("UPDATE y SET i = 2")
-    assert text.diverged() == ["shop.y"]
-
-
-def test_a_new_or_empty_table_has_lost_no_change() -> None:
-    text = Text(ignored="hr")
-    text.runs("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)")
-    text.drops("INSERT INTO shop.t VALUES (1)", "INSERT INTO shop.u VALUES (1)", db="hr")
-    text.runs("DROP TABLE t", "CREATE TABLE t (i INT)", "TRUNCATE u")
-    text.runs("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
-    assert text.diverged() == []
-
-
-def test_without_rules_about_databases_no_change_counts_as_lost() -> None:
-    text = Text()
-    text.drops("INSERT INTO t VALUES (1)")
-    text.runs("UPDATE t SET i = 1")
-    assert text.diverged() == []
 
 
 def test_what_the_target_has_is_not_missing() -> None:

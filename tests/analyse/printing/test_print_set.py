@@ -60,16 +60,6 @@ def test_rows_are_left_out_when_their_statement_maps_a_missing_table(tmp_path: P
     assert [b"\3far\0" in events for events in held] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("case", "is_named"), [("do-db", True), ("do-table", False)], ids=["databases", "tables"]
-)
-def test_a_warning_names_tables_of_whose_changes_some_are_dropped(
-    case: str, is_named: bool, tmp_path: Path
-) -> None:
-    _, warnings = text_of(recording("mysql80-statement"), case, tmp_path)
-    assert ("drop some changes of table shop.customers and pass others" in warnings) is is_named
-
-
 def test_a_rewritten_database_is_printed(tmp_path: Path) -> None:
     rules = Filter.from_options(["--replicate-rewrite-db=shop->store"], names=NameRules("mysql"))
     text, _ = printed(recording("mysql-row").files, tmp_path, rules)
