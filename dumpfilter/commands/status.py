@@ -7,22 +7,19 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from dumpfilter.analyse.report.terminal import print_json
 from dumpfilter.base import logs
-from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import setting
-from dumpfilter.base.printable import for_terminal, printable
+from dumpfilter.base.printable import printable
 from dumpfilter.commands.option_groups import ConsoleLogin, JsonOption, parse_address
 from dumpfilter.commands.server_status import model
 from dumpfilter.commands.sql import aligned, render_within
@@ -30,9 +27,6 @@ from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions
 
 _LONGEST = 500
 """The length to which a value is cut on the terminal, characters. GTID sets can be long; --json prints them whole."""
-
-_CLEAR = "\x1b[H\x1b[2J"
-"""The text that clears a terminal."""
 
 
 class AskedOptions(ConsoleLogin):
@@ -52,30 +46,28 @@ class AskedOptions(ConsoleLogin):
     source_plain_password: bool = setting(False, rich_help_panel=MASTER_PANEL)
     """Send the password to a master on another machine even without TLS."""
 
-    def question(self, tls: TlsOptions) -> Callable[[], model.Record]:
-        """Return a function that reads and returns the status record (dictionary) of the named master or slave. The
-        command calls this function again for each refresh.
+    def status(self, tls: TlsOptions) -> model.Record:
+        """Return the status record (dictionary) of the named master or slave.
 
         ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError, for example
-        unless the options name exactly one master, slave or relay directory.
+        unless the options name exactly one master, slave or relay directory, and the errors of the functions that ask.
         """
-        directory = self.relay_dir
-        if bool(self.master or self.console) + bool(self.slave) + (directory is not None) != 1:
+        if bool(self.master or self.console) + bool(self.slave) + (self.relay_dir is not None) != 1:
             raise OptionError(
                 "give one of --master (with or without --console), --console, --slave and --relay-dir"
             )
-        if self.source_user and not self.master:
-            raise OptionError("--source-user needs --master; the user of a console is --user")
-        if directory is not None:
+        if not self.master:
+            self.refuse(["source_user"], "needs --master; the user of a console is --user")
+        if self.relay_dir is not None:
             from dumpfilter.commands.server_status.of_directory import relay_directory_status
 
-            return lambda: relay_directory_status(directory)
+            return relay_directory_status(self.relay_dir)
         from dumpfilter.commands.server_status.of_console import master_status, slave_status
 
-        login, ask_master = self.login(), None
+        login = self.login()
         if self.slave and login is not None:
-            return lambda: slave_status(login)
-        members = tls.members()
+            return slave_status(login)
+        told: model.Record = {}
         if self.master:
             # gRPC takes 0.1 s to import.
             from dumpfilter.commands.server_status.of_port import ask_port
@@ -84,22 +76,18 @@ class AskedOptions(ConsoleLogin):
 
             host, port = parse_address("--master", self.master)
             password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
-            info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
+            info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **tls.members())
             info.check_tls()
             options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
-            ask_master = partial(ask_port, Source(info, options), whole=login is None)
-        return lambda: master_status(ask_master, login)
+            told = ask_port(Source(info, options), whole=login is None)
+        return master_status(told, login)
 
 
 class StatusSettings(JsonOption):
-    """The options of ``dumpfilter status`` besides the address: the largest lag that is no problem, JSON output, and
-    repetition.
-    """
+    """The options of ``dumpfilter status`` besides the address: the largest lag that is no problem, and JSON output."""
 
     max_lag: str = setting("", metavar="LAG")
     """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
-    watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
-    """Show the status again after so many seconds, until Ctrl-C. JSON is then one line each time."""
 
 
 def status_command(
@@ -119,34 +107,14 @@ def status_command(
         dumpfilter status --master 127.0.0.1:3307
         dumpfilter status --console 127.0.0.1:3308 -p admin.password --max-lag 64M
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
-        dumpfilter status --relay-dir s1 --watch 2
+        dumpfilter status --relay-dir s1
     """
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     most = model.MaxLag.parse(given.max_lag) if given.max_lag else model.MaxLag()
-    ask = asked.question(source_tls)
-    while True:
-        try:
-            status = ask()
-        except DumpfilterError as error:
-            if given.watch is None:
-                raise
-            # A watched master or slave may be starting again.
-            if given.as_json:
-                print_json({"error": str(error), "exit_code": error.exit_code}, indent=None)
-            else:
-                typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
-        else:
-            problems = model.judge(status, most)
-            if given.as_json:
-                print_json(status, indent=1 if given.watch is None else None)
-            else:
-                if given.watch is not None and sys.stdout.isatty():
-                    typer.echo(_CLEAR, nl=False)
-                for line in status_lines(status, _width()):
-                    typer.echo(line)
-            if given.watch is None:
-                raise typer.Exit(model.PROBLEM if problems else 0)
-        time.sleep(given.watch)
+    status = asked.status(source_tls)
+    problems = model.judge(status, most)
+    given.show(status, lambda: typer.echo("\n".join(status_lines(status, _width()))))
+    raise typer.Exit(model.PROBLEM if problems else 0)
 
 
 _PAIRS = {"file": "position", "host": "port"}
@@ -156,7 +124,7 @@ _WORDS = {"io": "I/O", "sql": "SQL", "gtid": "GTIDs", "gtids": "GTIDs"}
 
 _SLAVE = (
     *("id", "channel", "user", "host", "state", "gone since", "file", "lag bytes", "lag seconds"),
-    *("bytes sent", "bytes dropped", "bytes for GTIDs", "saved", "events undecided"),
+    *("bytes sent", "bytes dropped", "bytes GTIDs", "saved", "events undecided"),
 )
 """The columns of the table of a master's slaves."""
 
@@ -181,9 +149,8 @@ def status_lines(status: model.Record, width: float = math.inf) -> Iterator[str]
     slaves = status.get("slaves") or ()
     states = Counter(slave["state"] for slave in slaves)
     each = ", ".join(f"{count} {state}" for state, count in states.items())
-    yield from _rows(
-        f"{len(slaves)} slaves ({each})", [_slave_texts(slave) for slave in slaves], _SLAVE, width
-    )
+    rows = [_texts(slave) | {"id": str(slave["server_id"] or slave["entry"])} for slave in slaves]
+    yield from _rows(f"{len(slaves)} slaves ({each})", rows, _SLAVE, width)
     drains = [_texts(drain) for drain in status.get("drains") or ()]
     yield from _rows("drains", drains, list(drains[0]) if drains else (), width)
     for channel in status.get("channels", ()):
@@ -219,14 +186,6 @@ def _texts(record: model.Record) -> dict[str, str]:
             title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
             texts[title] = printable(_text(name, value), _LONGEST)
     return texts
-
-
-def _slave_texts(slave: model.Record) -> dict[str, str]:
-    texts = _texts(slave)
-    return texts | {
-        "id": str(slave["server_id"] or slave["entry"]),
-        "bytes for GTIDs": texts["bytes GTIDs"] if slave["counts"]["bytes_gtid"] else "",
-    }
 
 
 def _text(name: str, value: Any) -> str:

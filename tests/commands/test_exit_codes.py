@@ -100,7 +100,6 @@ def test_each_error_has_a_code_of_the_page() -> None:
             ["slave", "--server-id=1", "--relay-dir={}/r", "--master=m:" + "9" * 5000],
             "write [CHANNEL=]HOST:PORT",
         ),
-        (["status", "--relay-dir={}", "--watch=inf"], "'--watch'"),
     ],
 )
 def test_a_number_that_is_much_too_large(arguments: list[str], told: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,16 +38,16 @@ def _understanding() -> Iterator[None]:
 
 
 @_understanding()
-def master_status(ask_port: Callable[[], model.Record] | None, console: Login | None) -> model.Record:
+def master_status(told: model.Record, console: Login | None) -> model.Record:
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
-    ``ask_port`` returns the part of the record that the master's port for slaves tells; None: the port is not asked.
+    ``told`` is the part of the record that the master's port for slaves has told; empty if the port was not asked.
     ``console`` is the login at the master's console (a port for MySQL clients); None: the console is not asked.
 
     Raises ConnectionLost when nothing answers, NotAMaster when another program answers, TlsError when TLS is missing,
     and DumpfilterError for a wrong password.
     """
-    status = model.MASTER | (ask_port() if ask_port is not None else {})
+    status = model.MASTER | told
     if console is None:
         return status
     tables = "slaves", "drains", "source", "replica_drift", "filter_warnings"

@@ -35,7 +35,7 @@ def test_other_rows_and_columns_are_an_error(server: FakeSource, role: str, rows
     }
     login = console_login("127.0.0.1", server.port, "root", "")
     with pytest.raises(NotAMaster, match="use the dumpfilter of its version"):
-        slave_status(login) if role == "slave" else master_status(None, login)
+        slave_status(login) if role == "slave" else master_status({}, login)
 
 
 def test_a_server_that_asks_for_a_file_gets_none(server: FakeSource) -> None:

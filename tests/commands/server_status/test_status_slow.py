@@ -266,22 +266,3 @@ def test_a_master_with_tls(launcher: Launcher, tmp_path: Path) -> None:
     assert done.returncode == UNREACHABLE
     assert "--source-ssl-ca" in done.stderr
     assert told(GOOD, "--master", master, f"--source-ssl-ca={authority.certificate}")["health"] == "SERVING"
-
-
-def test_watch(running: Running, tmp_path: Path) -> None:
-    """The watch goes on while the slave is away."""
-    running.launcher.start(
-        "watch", "status", "--slave", running.slave, *running.admin, "--json", "--watch", "0.1"
-    )
-
-    def lines() -> list[dict[str, Any]]:
-        log = tmp_path / "watch.log"
-        text = log.read_text() if log.exists() else ""
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-
-    wait_until(lambda: len(lines()) > 1)
-    running.launcher.kill("s")
-    wait_until(lambda: "error" in lines()[-1])
-    assert lines()[-1]["exit_code"] == UNREACHABLE
-    running.launcher.kill("watch", signal.SIGINT)
-    assert running.launcher.wait("watch") == 130
