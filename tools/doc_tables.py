@@ -87,7 +87,6 @@ def _role(role: Role) -> Iterator[str]:
 
 def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
     first: Sequence[Column] = ()
-    told: set[tuple[str, str]] = set()
     for name, form in forms.items():
         shared = len([*takewhile(first.__contains__, form.columns)])
         first = first or form.columns
@@ -98,9 +97,7 @@ def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
             about.append(f"It begins with the columns to `{form.columns[shared - 1].name}` above.")
         names: dict[str, list[str]] = {}
         for one in form.columns[shared:]:
-            meaning = "as above" if (one.name, one.meaning) in told else one.meaning
-            told.add((one.name, one.meaning))
-            names.setdefault(meaning, []).append(f"`{one.name}`")
+            names.setdefault(one.meaning, []).append(f"`{one.name}`")
         yield from (
             " ".join(about),
             "",

@@ -84,25 +84,19 @@ def label(name: str) -> str:
     return T.shorten(visible(name), LONGEST_LABEL)
 
 
-def byte_ticks(top: float, most: int = 6) -> list[int]:
-    """Return the positions of an axis's ticks in bytes, from 0 to at most ``top``.
+def byte_axis(top: float) -> tuple[Tick, ...]:
+    """Return the axis ticks for rows of bars whose full width represents ``top`` bytes.
 
-    The distance between ticks is a power of two. At most ``most`` ticks follow the tick at 0.
+    The distance between ticks is a power of two. At most four ticks follow the tick at 0.
 
-    >>> byte_ticks(1_400_000), byte_ticks(0)
-    ([0, 262144, 524288, 786432, 1048576, 1310720], [0])
+    >>> [tick.text for tick in byte_axis(1_400_000)], byte_axis(0)
+    (['0', '512 KiB', '1 MiB'], (Tick(place=0.0, text='0'),))
     """
     step = 1
-    while top / step >= most + 1:
+    while top / step >= 5:
         step *= 2
-    return list(range(0, int(top) + 1, step))
-
-
-def byte_axis(top: float) -> tuple[Tick, ...]:
-    """Return the axis ticks for rows of bars whose full width represents ``top`` bytes."""
-    return tuple(
-        Tick(tick / (top or 1), T.human_bytes(tick) if tick else "0") for tick in byte_ticks(top, most=4)
-    )
+    ticks = range(0, int(top) + 1, step)
+    return tuple(Tick(tick / (top or 1), T.human_bytes(tick) if tick else "0") for tick in ticks)
 
 
 def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
