@@ -40,10 +40,9 @@ def inspect_command(
 
     from dumpfilter.analyse.by_heading import OverTimeOptions
     from dumpfilter.analyse.inspection import inspect_set, render_inspection
-    from dumpfilter.base.errors import OptionError
 
-    if given.period is not None and given.over_time is None:
-        raise OptionError("--period needs --over-time: write --over-time schema, or --over-time table")
+    if given.over_time is None:
+        given.refuse(["period"], "needs --over-time: write --over-time schema, or --over-time table")
     found = inspect_set(
         binlogs.open(),
         verify=read.verify_checksum,

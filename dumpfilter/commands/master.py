@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from dumpfilter.base.endings import HANG_UP, handling
-from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
 from dumpfilter.commands.option_files import OptionFiles
@@ -40,12 +39,8 @@ class ListenOptions(Settings):
         """
         if self.port is not None or replica_port is None:
             return _PORT if self.port is None else self.port
-        if self.port_file is not None or self.tls_require_slave_cert:
-            option = "--tls-require-slave-cert" if self.port_file is None else f"--port-file={self.port_file}"
-            raise OptionError(
-                f"{option}: with --replica-port and without --port there is no port for slaves of dumpfilter: give "
-                "--port, too"
-            )
+        why = "is for slaves of dumpfilter, which have no port with --replica-port alone: give --port, too"
+        self.refuse(["port_file", "tls_require_slave_cert"], why)
         return None
 
 
