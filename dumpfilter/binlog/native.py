@@ -1,4 +1,4 @@
-"""Machine operations that numba lacks: unaligned loads and stores, copies, and CRC32 by carry-less multiplication.
+"""Machine operations that numba lacks: unaligned loads and stores, copies, and reads of files.
 
 Most are LLVM intrinsics, so that compiled code uses them without a call. Addresses are ``uintp``
 (``array.ctypes.data``). The operations do not check that an address lies inside a buffer. The caller checks it.
@@ -174,74 +174,3 @@ def prefetch_ahead(data, fetched, at):
         prefetch(data, fetched)
         fetched += 64
     return fetched
-
-
-# CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants
-# _FOLD_* are the factors for the polynomial 0xEDB88320, and their names give the distances in bytes. (V. Gopal et
-# al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009.)
-_FOLD_16 = (0x01751997D0, 0x00CCAA009E)
-_FOLD_8 = (0x0163CD6124, 0)
-_BARRETT = (0x01DB710641, 0x01F7011641)
-
-
-@intrinsic
-def crc32_fold(typingctx, address, length, crc):
-    """Continue a CRC32 computation over ``length`` bytes at the memory address ``address`` with carry-less
-    multiplication, and return the new register.
-
-    ``crc`` is the register (intermediate state) so far, without the final inversion of its bits. ``length`` is a
-    positive multiple of 16. The processor must have the instruction
-    (:data:`~dumpfilter.base.compiler.kernels.HAS_CLMUL`).
-    """
-
-    def codegen(context, builder, signature, args):
-        i8, i32, i64, i128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
-        vec = ir.VectorType(i64, 2)
-        multiply = builder.module.declare_intrinsic(
-            "llvm.x86.pclmulqdq", (), ir.FunctionType(vec, [vec, vec, i8])
-        )
-        fold_16, fold_8, barrett = (ir.Constant(vec, list(pair)) for pair in (_FOLD_16, _FOLD_8, _BARRETT))
-
-        def clmul(a, b, halves):
-            return builder.call(multiply, [a, b, ir.Constant(i8, halves)])
-
-        def load(at):
-            value = builder.load(builder.inttoptr(at, vec.as_pointer()))
-            value.align = 1
-            return value
-
-        def shift_right(value, n_bytes):
-            shifted = builder.lshr(builder.bitcast(value, i128), ir.Constant(i128, 8 * n_bytes))
-            return builder.bitcast(shifted, vec)
-
-        def low_half(value):
-            return builder.and_(value, ir.Constant(vec, [0xFFFFFFFF, 0xFFFFFFFF]))
-
-        begin, length, crc = args
-        end = builder.add(begin, length)
-        seed = builder.insert_element(ir.Constant(vec, [0, 0]), builder.zext(crc, i64), ir.Constant(i32, 0))
-        head = builder.block
-        loop, body, done = (builder.append_basic_block(name) for name in ("fold", "fold_body", "folded"))
-        first, second = builder.xor(load(begin), seed), builder.add(begin, ir.Constant(i64, 16))
-        builder.branch(loop)
-
-        builder.position_at_end(loop)
-        folded, at = builder.phi(vec), builder.phi(i64)
-        builder.cbranch(builder.icmp_unsigned("<", at, end), body, done)
-
-        builder.position_at_end(body)
-        product = builder.xor(clmul(folded, fold_16, 0x00), clmul(folded, fold_16, 0x11))
-        following, after = builder.xor(product, load(at)), builder.add(at, ir.Constant(i64, 16))
-        builder.branch(loop)
-        for phi, before, again in ((folded, first, following), (at, second, after)):
-            phi.add_incoming(before, head)
-            phi.add_incoming(again, body)
-
-        builder.position_at_end(done)
-        x = builder.xor(shift_right(folded, 8), clmul(folded, fold_16, 0x10))
-        x = builder.xor(clmul(low_half(x), fold_8, 0x00), shift_right(x, 4))
-        quotient = clmul(low_half(x), barrett, 0x10)
-        x = builder.xor(x, clmul(low_half(quotient), barrett, 0x00))
-        return builder.extract_element(builder.bitcast(x, ir.VectorType(i32, 4)), ir.Constant(i32, 1))
-
-    return types.uint32(types.uintp, types.uintp, types.uint32), codegen

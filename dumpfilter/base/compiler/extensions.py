@@ -43,8 +43,6 @@ def _cpu() -> str:
 
 
 CPU = _cpu()
-HAS_CLMUL = bool(CPU)
-"""Whether the kernels use carry-less multiplication (x86's PCLMULQDQ). Without it, CRC32 uses tables."""
 
 
 def modules() -> list[Path]:
