@@ -243,30 +243,14 @@ class Intervals:
             yield first, last
 
     def covers_all(self, other: Intervals) -> bool:
-        if len(other) <= 4:
-            return all(self.covers(*pair) for pair in zip(other.starts, other.ends, strict=True))
-        starts, ends = self.arrays()
-        wanted_starts, wanted_ends = other.arrays()
-        at = np.searchsorted(starts, wanted_starts, "right") - 1
-        return bool((at >= 0).all() and (ends[at] >= wanted_ends).all())
+        return all(map(self.covers, other.starts, other.ends))
 
     def add_range(self, first: int, last: int) -> None:
-        starts, ends = self.starts, self.ends
-        if not ends or first > ends[-1] + 1:
-            starts.append(first)
-            ends.append(last)
-            return
-        low = bisect_left(ends, first - 1)
-        high = bisect_right(starts, last + 1)
-        if low == high:
-            starts.insert(low, first)
-            ends.insert(low, last)
-            return
-        starts[low] = min(starts[low], first)
-        ends[low] = max(ends[high - 1], last)
-        if high - low > 1:
-            del starts[low + 1 : high]
-            del ends[low + 1 : high]
+        # The new interval takes the place of those that it overlaps or touches.
+        low, high = bisect_left(self.ends, first - 1), bisect_right(self.starts, last + 1)
+        if low < high:
+            first, last = min(first, self.starts[low]), max(last, self.ends[high - 1])
+        self.starts[low:high], self.ends[low:high] = array("Q", (first,)), array("Q", (last,))
 
     def update(self, other: Intervals) -> None:
         """Add the transaction numbers of ``other`` to this set. Intervals of ``other`` may be adjacent or overlap."""
@@ -521,7 +505,6 @@ class GtidSet(ABC):
         return made
 
     def __or__(self, other: GtidSet) -> Self:
-        self._same_family(other)
         made = self.copy()
         made.update(other)
         return made
@@ -531,27 +514,17 @@ class GtidSet(ABC):
         return self
 
     def __and__(self, other: GtidSet) -> Self:
-        self._same_family(other)
-        return self._with(
-            {
-                key: one.combined(other._sets[key], np.logical_and)
-                for key, one in self._sets.items()
-                if key in other._sets
-            }
-        )
+        return self._combined(other, np.logical_and)
 
     def __sub__(self, other: GtidSet) -> Self:
-        self._same_family(other)
-        return self._with(
-            {
-                key: one.combined(other._sets[key], np.greater) if key in other._sets else one.copy()
-                for key, one in self._sets.items()
-            }
-        )
+        return self._combined(other, np.greater)
 
-    def _with(self, sets: dict[Any, Intervals]) -> Self:
+    def _combined(self, other: GtidSet, has: Callable[[Bools, Bools], Bools]) -> Self:
+        self._same_family(other)
         made = type(self)()
-        made._sets = {key: one for key, one in sets.items() if len(one)}
+        for key, one in self._sets.items():
+            if len(left := one.combined(other._sets.get(key, _NOTHING), has)):
+                made._sets[key] = left
         # A difference or intersection may have removed the last GTID of a domain. Its server id is the best guess for
         # the new last GTID.
         made._servers = {
