@@ -102,35 +102,20 @@ def _is_narrower(one: Filter, other: Filter) -> bool:
     The lists prove this when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``. False
     means that the lists prove nothing.
     """
-    K = RuleKind
-    mine, theirs = (
-        {kind: {rule.value for rule in side.rules if rule.kind is kind} for kind in K}
-        for side in (one, other)
-    )
-
-    def has_fewer(*kinds: RuleKind) -> bool:
-        is_subset = all(mine[kind] <= theirs[kind] for kind in kinds)
-        # A filter without do rules passes what no rule names.
-        return is_subset and any(mine[kind] for kind in kinds) >= any(theirs[kind] for kind in kinds)
-
-    if theirs[K.DO_DB]:
-        narrower_db = has_fewer(K.DO_DB)
-    elif mine[K.DO_DB]:
-        key = collation_of(one.names).database_rule
-        narrower_db = set(map(key, mine[K.DO_DB])).isdisjoint(map(key, theirs[K.IGNORE_DB]))
-    else:
-        narrower_db = mine[K.IGNORE_DB] >= theirs[K.IGNORE_DB]
-    # MySQL asks no wild rules about CREATE DATABASE when there are rules for databases.
-    is_skipped = one.db_rules_on and not other.db_rules_on and other.table_rules_on
-    rewrites = [[rule for rule in side.rules if rule.kind.is_rewrite] for side in (one, other)]
-    return (
-        rewrites[0] == rewrites[1]
-        and narrower_db
-        and not is_skipped
-        and has_fewer(K.DO_TABLE, K.WILD_DO_TABLE)
-        and has_fewer(K.WILD_DO_TABLE)
-        and all(mine[kind] >= theirs[kind] for kind in (K.IGNORE_TABLE, K.WILD_IGNORE_TABLE))
-    )
+    for kind in RuleKind:
+        mine, theirs = ([rule.value for rule in side.rules if rule.kind is kind] for side in (one, other))
+        if kind.is_rewrite:
+            is_narrower = mine == theirs
+        elif kind in (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE):
+            is_narrower = set(mine) <= set(theirs)
+        else:
+            is_narrower = set(mine) >= set(theirs)
+        # A filter without do rules passes what no rule names. MySQL asks no wild rules about CREATE DATABASE when there
+        # are rules for databases.
+        has_alike = bool(mine) == bool(theirs) or kind in (RuleKind.IGNORE_TABLE, RuleKind.WILD_IGNORE_TABLE)
+        if not is_narrower or not has_alike:
+            return False
+    return True
 
 
 _Event = tuple[str, Subject]
