@@ -42,11 +42,11 @@ _QUERY = int(EventType.QUERY)
 _TABLE_MAP = int(EventType.TABLE_MAP)
 _XID = int(EventType.XID)
 _CONTEXT = frozenset({int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS)})
-_ROWS = frozenset(int(kind) for kind in ROWS if kind.kind.version)
+_ROWS = frozenset(map(int, ROWS))
 
 _QUERY_HEADER = 13
 _TABLE_MAP_HEADER = 8
-"""The length of the fixed part of a Table_map event. Servers before MySQL 5.1.4 write table ids of another length."""
+"""The length of the fixed part of a Table_map event: table id and flags."""
 _NAMES_AT = HEADER_LENGTH + _TABLE_MAP_HEADER
 _TABLE_ID = slice(HEADER_LENGTH, HEADER_LENGTH + 6)
 _ROWS_FLAGS = slice(HEADER_LENGTH + 6, HEADER_LENGTH + 8)
@@ -201,10 +201,7 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
     event. An incomplete last transaction is left out. Raises OtherEvents at an event that no transaction of plain row
     changes has.
     """
-    if (
-        description.post_header_length(EventType.TABLE_MAP) != _TABLE_MAP_HEADER
-        or description.post_header_length(EventType.QUERY) != _QUERY_HEADER
-    ):
+    if description.post_header_length(EventType.QUERY) != _QUERY_HEADER:
         raise OtherEvents
     commits: list[Commit] = []
     at = 0

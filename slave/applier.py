@@ -219,9 +219,9 @@ class EventApplier:
         kind = header.type
         word, statement_ends = Keyword.NONE, False
         if kind == EventType.TABLE_MAP:
-            self._table_map(bytes(body), description.post_header_length(kind))
+            self._table_map(bytes(body))
         elif kind in ROWS:
-            statement_ends = self._rows(kind, body, description)
+            statement_ends = self._rows(kind, body)
         elif kind in STATEMENTS:
             word = self._query(kind, body, description)
         elif kind in GTIDS:
@@ -277,10 +277,10 @@ class EventApplier:
             self._target.begin(None if self._gtid is None else str(self._gtid))
             self._begun = True
 
-    def _table_map(self, body: bytes, post_header_length: int) -> None:
+    def _table_map(self, body: bytes) -> None:
         known = self._maps.get(body)
         if known is None:
-            table = decode_table_map(body, post_header_length)
+            table = decode_table_map(body)
             passes = self._rules.rows_ok(table.database, table.table)
             known = _Table(
                 table,
@@ -297,8 +297,8 @@ class EventApplier:
                 self.hits[kind] += 1
         self._tables[known.map.table_id] = known
 
-    def _rows(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> bool:
-        header = decode_rows_header(kind, body, description.post_header_length(kind) or None)
+    def _rows(self, kind: int, body: bytes | memoryview) -> bool:
+        header = decode_rows_header(kind, body)
         if not header.is_dummy:
             try:
                 table, here, _ = self._tables[header.table_id]

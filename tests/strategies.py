@@ -43,7 +43,6 @@ EXPENSIVE = settings(max_examples=settings().max_examples * 5 // 8)
 """The settings of properties whose examples take long, and that other tests check with cheap examples, too."""
 
 _LENGTHS_55 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0]
-_LENGTHS_5103 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 6, 6, 6, 6, 6, 6, 6, 2, 0]
 _LENGTHS_97 = [
     *[0, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 99, 0, 4, 26, 8, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 10, 10, 10],
     *[42, 42, 0, 18, 52, 0, 10, 40, 0, 0],
@@ -72,17 +71,11 @@ class Dialect:
         return "mariadb" if self.gtids == "mariadb" else "mysql"
 
     @property
-    def id_length(self) -> int:
-        return 4 if self.lengths[T.TABLE_MAP - 1] == 6 else 6
-
-    @property
     def rows_types(self) -> list[int]:
         if self.name == "mysql 9.7":
             return [T.WRITE_ROWS, T.UPDATE_ROWS, T.DELETE_ROWS, T.PARTIAL_UPDATE_ROWS]
         if self.family == "mariadb":
             return [*range(23, 26), *range(166, 169), T.WRITE_ROWS, T.DELETE_ROWS_COMPRESSED]
-        if self.id_length == 4:
-            return [*range(20, 26)]
         return [*range(23, 26)]
 
     def format_description(self, *, in_use: bool = False) -> bytes:
@@ -116,7 +109,6 @@ DIALECTS += [
 ]
 DIALECTS += [
     Dialect("mysql 5.5", "5.5.62-log", _LENGTHS_55, "none", False),
-    Dialect("mysql 5.1.3", "5.1.3-beta", _LENGTHS_5103, "none", False),
 ]
 CHECKSUMMED = [dialect for dialect in DIALECTS if dialect.checksum]
 
@@ -228,11 +220,11 @@ def execute_load_query_body(text: bytes, database: str, file_id: int) -> bytes:
     return struct.pack("<IIBHHIIIB", 7, 0, len(name), 0, 0, file_id, 0, 0, 0) + name + b"\0" + text
 
 
-def table_map_body(number: int, database: str, table: str, id_length: int = 6, columns: int = 2) -> bytes:
+def table_map_body(number: int, database: str, table: str, columns: int = 2) -> bytes:
     """Return the body of a Table_map event with INT columns."""
     db, name = (n.encode("utf-8", "surrogateescape") for n in (database, table))
     return (
-        number.to_bytes(id_length, "little")
+        number.to_bytes(6, "little")
         + b"\1\0"
         + bytes([len(db)])
         + db
@@ -251,7 +243,7 @@ def rows_body(
     dialect: Dialect, kind: int, number: int, *, ends: bool, extra: bytes = b"", rows: bytes = b""
 ) -> bytes:
     """Return the body of a rows event of a table with 2 INT columns."""
-    head = number.to_bytes(dialect.id_length, "little") + struct.pack("<H", ends)
+    head = number.to_bytes(6, "little") + struct.pack("<H", ends)
     if dialect.lengths[kind - 1] == 10:
         head += struct.pack("<H", 2 + len(extra)) + extra
     update = kind in (T.UPDATE_ROWS_V1, T.UPDATE_ROWS, T.PARTIAL_UPDATE_ROWS, 167, 170)
@@ -424,13 +416,11 @@ class _Maker:
                 self.builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
             else:
                 self.builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
-        ids = st.sampled_from(
-            [1, 2, 3, 300, 0x7FFFFFFF, *([(1 << 48) - 2] if self.dialect.id_length == 6 else [])]
-        )
+        ids = st.sampled_from([1, 2, 3, 300, 0x7FFFFFFF, (1 << 48) - 2])
         mapped = self.draw(st.lists(ids, min_size=1, max_size=3, unique=True))
         for number in mapped:
             database, table = self.draw(self.tables)
-            self.builder.add(T.TABLE_MAP, table_map_body(number, database, table, self.dialect.id_length))
+            self.builder.add(T.TABLE_MAP, table_map_body(number, database, table))
         if self.odd and self.draw(st.integers(0, 9)) == 0:
             mapped.append(99)  # a number without a table map
         used = self.draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))
@@ -445,11 +435,11 @@ class _Maker:
                 # No known server writes a table map after rows of the statement, but no rule of the format forbids it.
                 late = self.draw(st.sampled_from([4, 5]))
                 database, table = self.draw(self.tables)
-                self.builder.add(T.TABLE_MAP, table_map_body(late, database, table, self.dialect.id_length))
+                self.builder.add(T.TABLE_MAP, table_map_body(late, database, table))
         if dummy:
             kind = self.dialect.rows_types[0]
-            number = 0xFFFFFF if self.draw(st.booleans()) else (1 << 8 * self.dialect.id_length) - 1
-            head = number.to_bytes(self.dialect.id_length, "little") + b"\1\0"
+            number = 0xFFFFFF if self.draw(st.booleans()) else (1 << 48) - 1
+            head = number.to_bytes(6, "little") + b"\1\0"
             self.builder.add(kind, head + (b"\2\0" if self.dialect.lengths[kind - 1] == 10 else b""))
 
     def savepoint(self) -> None:

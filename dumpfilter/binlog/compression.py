@@ -335,7 +335,7 @@ def uncompressed_sizes(
     number = partial(numbers_at, data)
     of_statement = body + fd.post_header_length(EventType.QUERY) + number(body + _DATABASE_LENGTH_AT, 1) + 1
     of_statement += number(body + _STATUS_LENGTH_AT, 2)
-    of_rows = rows_offsets(data, body, kind, fd)
+    of_rows = rows_offsets(data, body, kind)
     at = np.where(kind == EventType.QUERY_COMPRESSED, of_statement, of_rows)
     first = number(at, 1)
     width = first & 7

@@ -100,8 +100,7 @@ class EventKind(NamedTuple):
     version: int = 0
     """The version of a rows event's layout.
 
-    Version 0 is the layout before MySQL 5.1.18. The post-header of version 1 ends with the flags, and version 2 adds
-    extra data.
+    The post-header of version 1 ends with the flags, and version 2 adds extra data.
     """
     compressed: bool = False
     """Whether events of this type have compressed content."""
@@ -154,9 +153,6 @@ class EventType(enum.IntEnum):
     BEGIN_LOAD_QUERY = EventKind(17, "Begin_load_query", _BOTH, _S.CONTEXT, "context_events.decode_load_block")
     EXECUTE_LOAD_QUERY = EventKind(18, "Execute_load_query", _BOTH, _S.LOAD_QUERY, "query.decode_execute_load_query")
     TABLE_MAP = EventKind(19, "Table_map", _BOTH, _S.TABLE_MAP, "rows_events.decode_table_map")
-    PRE_GA_WRITE_ROWS = _rows(20, "Pre_ga_write_rows", _BOTH, "insert", 0)
-    PRE_GA_UPDATE_ROWS = _rows(21, "Pre_ga_update_rows", _BOTH, "update", 0)
-    PRE_GA_DELETE_ROWS = _rows(22, "Pre_ga_delete_rows", _BOTH, "delete", 0)
     WRITE_ROWS_V1 = _rows(23, "Write_rows_v1", _BOTH, "insert", 1)
     UPDATE_ROWS_V1 = _rows(24, "Update_rows_v1", _BOTH, "update", 1)
     DELETE_ROWS_V1 = _rows(25, "Delete_rows_v1", _BOTH, "delete", 1)

@@ -76,6 +76,8 @@ def name_collation_of(family: Family, server_version: str) -> NameCollation:
 
 
 _FIXED = struct.Struct("<H50sIB")
+_FIRST_ROWS, _FIRST_RELEASED_ROWS = (5, 1, 0), (5, 1, 18)
+"""The first version of MySQL with rows events, and the first one whose rows events have the layout of later servers."""
 _MOST_TYPES_WITHOUT_CHECKSUMS = 34
 # For each checksum algorithm, OFF (0), CRC32 (1) and UNDEF (255), the table tells whether events end in a checksum.
 _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}
@@ -166,6 +168,11 @@ class FormatDescription:
             raise corrupt(f"the header length is {header_length} instead of {HEADER_LENGTH}")
         # The version stands in reports, greetings and comments of SQL texts, where a line end would end the comment.
         server_version = printable(server.partition(b"\0")[0].decode("ascii", "replace"))
+        if _FIRST_ROWS <= _version(server_version) < _FIRST_RELEASED_ROWS:
+            raise BinlogUnsupported(
+                f"a binlog of MySQL {server_version}, before 5.1.18, is not read; replicate it through a MySQL 5.5 "
+                "server"
+            )
         in_use_cleared = bytearray(event)
         in_use_cleared[17] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
         raw = bytes(in_use_cleared)

@@ -322,10 +322,8 @@ def decode_event(event: Event) -> Any:
     body, fd, symbol = event.body, event.fd, kind.kind.symbol
     if symbol == Symbol.FORMAT_DESCRIPTION:
         return fd
-    if symbol == Symbol.TABLE_MAP:
-        return decode(body, fd.post_header_length(kind))
     if symbol == Symbol.ROWS:
-        return decode(kind, body, fd.post_header_length(kind) or None)
+        return decode(kind, body)
     if kind in STATEMENTS:
         return decode_statement_event(kind, body, fd)
     if kind in GTIDS:

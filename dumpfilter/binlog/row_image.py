@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
-from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventType, RowsKind
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 BEFORE, AFTER = 1, 2
 """The bits that say which images a row has: the values before the change, and the values after it."""
@@ -233,8 +233,7 @@ class ColumnPlan:
         """Return the layout of the row images in a rows event as arrays with one entry. A layout tells which columns
         the images have, and the sizes of the values.
 
-        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table map,
-        and BinlogUnsupported for rows events of servers before 5.1.18.
+        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table map.
         """
         return _layout(
             self, rows.type, rows.kind, rows.column_count, rows.columns_before, rows.columns_after or b""
@@ -253,10 +252,6 @@ class ColumnPlan:
 def _layout(
     plan: ColumnPlan, type: int, kind: RowsKind, column_count: int, before: bytes, after: bytes
 ) -> Layouts:
-    if is_pre_ga(type):
-        # In rows events before MySQL 5.1.18, the null bits are laid out as in the table's record. The binlog does
-        # not tell this layout.
-        raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
     if column_count != len(plan.sizes):
         raise BinlogCorrupt(
             f"rows event: it has {column_count} columns, and its Table_map event has {len(plan.sizes)}"

@@ -153,8 +153,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
         rows: the decoded header of the event.
         data: the uncompressed rows data (:func:`dumpfilter.binlog.compression.rows_data`).
 
-    Raises BinlogCorrupt when the data do not consist of whole rows, and BinlogUnsupported for rows events of servers
-    before 5.1.18.
+    Raises BinlogCorrupt when the data do not consist of whole rows.
     """
     if rows.is_dummy:
         nothing = np.empty(0, np.int64)

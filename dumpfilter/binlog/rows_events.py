@@ -27,17 +27,11 @@ from dumpfilter.binlog.events import (
     event_name,
     numbers_at,
 )
-from dumpfilter.binlog.format import FormatDescription
 
-ROWS_HEADER_LENGTH_V0 = 6
-"""The length of a rows event's post-header in early MySQL 5.1 servers, bytes: a table id of 4 bytes, and flags."""
-ROWS_HEADER_LENGTH_V1 = 8
-"""The length of the post-header of rows events of version 1, bytes: table id and flags (``ROWS_HEADER_LEN_V1``)."""
-ROWS_HEADER_LENGTH_V2 = 10
-"""The length of the post-header of rows events of version 2, bytes (``ROWS_HEADER_LEN_V2``).
-
-The post-header has the table id, the flags and the length of the extra data.
-"""
+TABLE_ID_LENGTH = 6
+"""The length of the table id, with which a Table_map event and a rows event begin, bytes."""
+FLAGS_LENGTH = 2
+"""The length of the flags, which follow the table id, bytes."""
 
 MAX_NAME_BYTES = 64 * 3
 """The length of the longest name of a database or table, bytes: 64 characters (``NAME_LEN``)."""
@@ -78,15 +72,11 @@ class TableMap:
     """The undecoded optional metadata, such as column names and signedness."""
 
 
-def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> TableMap:
-    """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible.
-
-    ``post_header_length`` comes from the format description event. The length 6 means a table id of 4 bytes, and 8 a
-    table id of 6 bytes.
-    """
+def decode_table_map(body: bytes | memoryview) -> TableMap:
+    """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible."""
     reader = Cursor(body, "Table_map")
-    table_id = reader.integer(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "the table id")
-    flags = reader.integer(2, "the flags")
+    table_id = reader.integer(TABLE_ID_LENGTH, "the table id")
+    flags = reader.integer(FLAGS_LENGTH, "the flags")
     names = []
     for field in ("the database's name", "the table's name"):
         length = reader.packed(field)
@@ -100,23 +90,17 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
     if columns > MAX_COLUMNS:
         raise BinlogCorrupt(f"Table_map event: {columns} columns")
     types = reader.take(columns, "the column types")
-    metadata, null_bitmap = b"", b"\xff" * ((columns + 7) // 8)
-    # The first servers with rows events wrote Table_map events without the columns' metadata.
-    if reader.left:
-        length = reader.packed("the length of the metadata")
-        if length > 4 * columns:
-            raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")
-        metadata = reader.take(length, "the metadata")
-        null_bitmap = reader.take((columns + 7) // 8, "the null bitmap")
+    length = reader.packed("the length of the metadata")
+    if length > 4 * columns:
+        raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")
+    metadata = reader.take(length, "the metadata")
+    null_bitmap = reader.take((columns + 7) // 8, "the null bitmap")
     return TableMap(table_id, flags, names[0], names[1], types, metadata, null_bitmap, reader.rest())
 
 
-def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> bytes:
+def encode_table_map(table: TableMap) -> bytes:
     r"""Return the body of a Table_map event (the event without common header and checksum). This is the inverse of
     :func:`decode_table_map`.
-
-    ``post_header_length`` comes from the format description event. The length 6 means a table id of 4 bytes, and 8 a
-    table id of 6 bytes.
 
     >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\x50\x00", b"\x02")
     >>> decode_table_map(encode_table_map(t)) == t
@@ -125,8 +109,8 @@ def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENG
     names = encode_name(table.database), encode_name(table.table)
     return b"".join(
         (
-            table.table_id.to_bytes(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "little"),
-            table.flags.to_bytes(2, "little"),
+            table.table_id.to_bytes(TABLE_ID_LENGTH, "little"),
+            table.flags.to_bytes(FLAGS_LENGTH, "little"),
             *(packed_integer(len(name)) + name + b"\0" for name in names),
             packed_integer(len(table.column_types)) + table.column_types,
             packed_integer(len(table.metadata)) + table.metadata,
@@ -182,30 +166,22 @@ def rows_kind(type: int) -> RowsKind:
     return change
 
 
-def decode_rows_header(
-    type: int, body: bytes | memoryview, post_header_length: int | None = None
-) -> RowsHeader:
+def decode_rows_header(type: int, body: bytes | memoryview) -> RowsHeader:
     r"""Decode the part of a rows event's body before the rows.
 
-    ``post_header_length`` is the length for this event type in the format description event: 6 (table id of 4 bytes), 8
-    (version 1) or 10 (version 2, with extra data). None stands for the length that all released servers use. Raises
-    BinlogCorrupt for a body that is too short or impossible, and ValueError when ``type`` is not that of a rows event.
+    Raises BinlogCorrupt for a body that is too short or impossible, and ValueError when ``type`` is not that of a rows
+    event.
 
     >>> h = decode_rows_header(30, bytes.fromhex("0700000000000100020001" "01" "00" "05000000"))
     >>> h.table_id, h.kind, h.column_count, h.columns_before, h.rows_offset, h.statement_ends
     (7, 'insert', 1, b'\x01', 12, True)
     """
     kind = rows_kind(type)
-    if post_header_length is None:
-        post_header_length = ROWS_HEADER_LENGTH_V2 if type in ROWS_V2 else ROWS_HEADER_LENGTH_V1
     reader = Cursor(body, event_name(type))
-    id_width = 4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6
-    table_id = reader.integer(id_width, "the table id")
-    flags = reader.integer(2, "the flags")
+    table_id = reader.integer(TABLE_ID_LENGTH, "the table id")
+    flags = reader.integer(FLAGS_LENGTH, "the flags")
     extra = b""
-    # The post-header's length, not the event's type, tells whether the event has extra data. The server decides in the
-    # same way.
-    if post_header_length == ROWS_HEADER_LENGTH_V2:
+    if type in ROWS_V2:
         length = reader.integer(2, "the length of the extra data")
         if length < 2:  # The length of the extra data includes the 2 bytes of the length itself.
             raise BinlogCorrupt(f"{reader.what} event: extra data of {length} bytes lack their own length")
@@ -218,9 +194,7 @@ def decode_rows_header(
             raise BinlogCorrupt(f"{reader.what} event: {columns} columns")
         before = reader.take((columns + 7) // 8, "the columns bitmap")
     if kind == "update":
-        # In servers before 5.1.18, both images of an update share one bitmap.
-        shared = is_pre_ga(type) or columns == 0
-        after = before if shared else reader.take((columns + 7) // 8, "the columns bitmap (after)")
+        after = reader.take((columns + 7) // 8, "the columns bitmap (after)") if columns else before
     return RowsHeader(
         table_id=table_id,
         flags=flags,
@@ -236,40 +210,23 @@ def decode_rows_header(
     )
 
 
-def is_pre_ga(type: int) -> bool:
-    """Tell whether rows events of this type have the layout of servers before MySQL 5.1.18."""
-    return type in ROWS and EventType(type).kind.version == 0
-
-
 _BITMAPS = by_number(lambda kind: 0 if kind.change is None else 2 if kind.change == "update" else 1)
 """The number of column bitmaps in the header of a rows event, by the number of the event type."""
-FLAGS_LENGTH = 2
-"""The length of the flags of a rows event, which follow the table id, bytes."""
+_HAS_EXTRA = by_number(lambda kind: kind.version == 2) > 0
+"""Whether the header of a rows event has extra data, by the number of the event type."""
 _ONE_BYTE, _TWO_BYTES = 250, 252
 """The largest packed integer of one byte, and the first byte of a packed integer that has two more bytes."""
 
 
-def table_id_length(fd: FormatDescription) -> int:
-    """Return the size of table ids in a binlog file, bytes: 6, or 4 with early MySQL 5.1. ``fd`` is the file's format
-    description event.
-    """
-    return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
-
-
-def rows_offsets(data: Bytes, body: Int64s, type: Bytes, fd: FormatDescription) -> Int64s:
+def rows_offsets(data: Bytes, body: Int64s, type: Bytes) -> Int64s:
     """Return the byte offset in ``data`` of the first row of each rows event, int64. The result is 0 for an event with
     an impossible number of columns.
 
     Event k has the type ``type[k]``, and its body (the event after its common header) begins at ``data[body[k]]``.
-    ``fd`` is the format description event. The offset may lie after the end of the event, so the caller must check it.
-    For rows events of servers before MySQL 5.1.18 the offset may be wrong.
+    The offset may lie after the end of the event, so the caller must check it.
     """
-    has_extra = np.zeros(256, np.bool_)
-    for kind in ROWS:
-        length = fd.post_header_length(kind)
-        has_extra[kind] = length == ROWS_HEADER_LENGTH_V2 if length else kind in ROWS_V2
-    at = body + table_id_length(fd) + FLAGS_LENGTH
-    at += np.where(has_extra[type], numbers_at(data, at, 2), 0)
+    at = body + TABLE_ID_LENGTH + FLAGS_LENGTH
+    at += np.where(_HAS_EXTRA[type], numbers_at(data, at, 2), 0)
     columns = numbers_at(data, at, 1)
     is_wide = columns == _TWO_BYTES
     columns = np.where(is_wide, numbers_at(data, at + 1, 2), np.where(columns > _ONE_BYTE, 0, columns))

@@ -68,6 +68,7 @@ from dumpfilter.binlog.gap_events import (
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64, prefetch_ahead, read_file
+from dumpfilter.binlog.rows_events import FLAGS_LENGTH, TABLE_ID_LENGTH
 
 
 class Stop(enum.IntEnum):
@@ -124,7 +125,6 @@ STATE = np.dtype(
         ("table_ids", np.int64),
         ("checksum", np.int64),
         ("verify", np.int64),
-        ("table_id_length", np.int64),  # The size of a table id: 6 bytes, or 4 before MySQL 5.1.4.
         ("query_header_length", np.int64),
     ]
 )
@@ -234,7 +234,7 @@ _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
 """The flags of MariaDB's Gtid event that mark the two parts of an XA transaction."""
 _GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
-_DUMMY_TABLE_ID = 0xFFFFFF
+_DUMMY_TABLE_ID, _ALL_ONES = 0xFFFFFF, 0xFFFFFFFFFFFF
 _DUMMY_ROWS_LENGTH = 12
 """The largest length of the body of a dummy rows event, bytes.
 
@@ -536,7 +536,7 @@ def scan(
     data, file_offset = buffer
     base, size = _U(data.ctypes.data), np.int64(data.size)
     now = state[0]
-    place, id_length, query_header_length = now.place, now.table_id_length, now.query_header_length
+    place, query_header_length = now.place, now.query_header_length
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
     at = boundary = fetched = np.int64(begin)
@@ -573,20 +573,18 @@ def scan(
         subject = np.int32(R.NOTHING)
         is_good = body_length >= shortest[kind]
         if word == Symbol.TABLE_MAP or word == Symbol.ROWS:
-            is_good = body_length >= id_length + 2
+            is_good = body_length >= TABLE_ID_LENGTH + FLAGS_LENGTH
             key, key_length = body, np.int64(0)
             if word == Symbol.TABLE_MAP:
-                key, key_length = _table_key(body, body_length, id_length)
+                key, key_length = _table_key(body, body_length)
                 is_good = key_length > 0
             if is_good:
-                table_id = np.uint64(load_u32(body))
-                if id_length != 4:
-                    table_id |= np.uint64(load_u16(body + _U(4))) << np.uint64(32)
+                table_id = np.uint64(load_u32(body)) | np.uint64(load_u16(body + _U(4))) << np.uint64(32)
                 slot = _table_id_slot(ids, table_id)
                 is_free, known = ids[slot] == np.uint64(0), id_subjects[slot]
                 if word == Symbol.ROWS:
-                    end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
-                    word = _rows_word(table_id, id_length, end, body_length)
+                    end = load_u16(body + _U(TABLE_ID_LENGTH)) & np.uint16(STMT_END_F)
+                    word = _rows_word(table_id, end, body_length)
                     if word < Word.DUMMY_ROWS:
                         subject = np.int32(R.UNMAPPED) if is_free else known
                 elif (
@@ -691,18 +689,17 @@ def _has_end(body, body_length):
 
 
 @inlined
-def _rows_word(table_id, id_length, end, body_length):
-    all_ones = np.uint64(0xFFFFFFFFFFFF) if id_length == 6 else np.uint64(0xFFFFFFFF)
+def _rows_word(table_id, end, body_length):
     is_old_dummy = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
-    if table_id == all_ones or is_old_dummy:
+    if table_id == np.uint64(_ALL_ONES) or is_old_dummy:
         return np.int64(Word.DUMMY_ROWS_END if end else Word.DUMMY_ROWS)
     return np.int64(Word.ROWS_END) if end else np.int64(Symbol.ROWS)
 
 
 @inlined
-def _table_key(body, body_length, id_length):
-    key = body + _U(id_length + 2)
-    room = body_length - id_length - 2
+def _table_key(body, body_length):
+    key = body + _U(TABLE_ID_LENGTH + FLAGS_LENGTH)
+    room = body_length - TABLE_ID_LENGTH - FLAGS_LENGTH
     if room < 4:
         return key, np.int64(-1)
     db_length = np.int64(load_u8(key))

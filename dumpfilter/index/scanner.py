@@ -243,7 +243,6 @@ class FileScanner:
         self.format_description = fd
         self._inside = None
         self._state["checksum"] = fd.checksum
-        self._state["table_id_length"] = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
         self._state["query_header_length"] = fd.post_header_length(EventType.QUERY)
 
     def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:

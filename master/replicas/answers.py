@@ -408,9 +408,7 @@ class Source:
             if maps.size:
                 file = self.store.open_file(segment.file).file
                 body = segment.format_description.body(file.read_event(int(segment.offset[maps[-1]])))
-                length = segment.format_description.post_header_length(EventType.TABLE_MAP)
-                table = decode_table_map(body, length)
-                return "FULL" if _has_names(table) else "MINIMAL"
+                return "FULL" if _has_names(decode_table_map(body)) else "MINIMAL"
         return "MINIMAL"
 
     def gtid_mode(self) -> str:

@@ -26,7 +26,7 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import MAP_TYPE, RowImageReader, Table, describe_table
 from dumpfilter.binlog.rows.arrow import struct_of, with_names
-from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows_events import TABLE_ID_LENGTH, decode_rows_header, decode_table_map
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
@@ -377,14 +377,13 @@ class _Look:
 
         ``body`` is the event without header and checksum.
         """
-        length = fd.post_header_length(kind)
         if kind is EventType.TABLE_MAP:
             # The table id at the begin differs between equal tables.
-            key = body[length - 2 :]
+            key = body[TABLE_ID_LENGTH:]
             if key not in self.versions:
-                self.versions[key] = describe_table(decode_table_map(body, length), fd.family), fd.family
+                self.versions[key] = describe_table(decode_table_map(body), fd.family), fd.family
             return
-        header = decode_rows_header(kind, body, length or None)
+        header = decode_rows_header(kind, body)
         every = (1 << header.column_count) - 1
         bitmaps = (header.columns_before, header.columns_after)
         if any(bits is not None and int.from_bytes(bits, "little") & every != every for bits in bitmaps):

@@ -11,6 +11,7 @@ import pytest
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription, check_magic
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogSet
 from tests.strategies import DIALECTS, Dialect, with_checksum
 from tests.support import RECORDED, recording_id
@@ -59,7 +60,7 @@ def test_recordings(path: Path) -> None:
     ],
 )
 def test_who_knows_checksums(version: str, checksum: bool) -> None:
-    dialect = Dialect("x", version, DIALECTS[-2].lengths, "none", False)
+    dialect = Dialect("x", version, DIALECTS[-1].lengths, "none", False)
     event = dialect.format_description()
     if event[-4:] == b"\0" * 4 or checksum:
         # A server that knows checksums ends this event with the algorithm and a checksum.
@@ -124,6 +125,20 @@ def test_a_binlog_before_v4_is_refused(version: int, server: bytes, header: int,
     path.write_bytes(b"\xfebin" + start + rest)
     with pytest.raises(BinlogUnsupported, match=r"bin.000001.*MySQL 4.1 or older.*replicate it through"):
         BinlogSet.open([path]).file("bin.000001")
+
+
+@pytest.mark.parametrize("version", ["5.1.0-alpha", "5.1.3-beta", "5.1.17-log"])
+def test_the_first_servers_with_rows_events_are_refused(version: str) -> None:
+    body = struct.pack("<H50sIB", 4, version.encode(), 0, 19) + bytes(27)
+    event = make_event(EventType.FORMAT_DESCRIPTION, body, checksum=False)
+    with pytest.raises(BinlogUnsupported, match=rf"{version}, before 5.1.18, is not read; replicate it"):
+        FormatDescription.parse(event)
+    later = make_event(
+        EventType.FORMAT_DESCRIPTION,
+        body.replace(version.encode(), b"5.1.18".ljust(len(version), b"\0")),
+        checksum=False,
+    )
+    assert FormatDescription.parse(later).version == (5, 1, 18)
 
 
 def test_magic() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
+from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.row_image import ColumnPlan
@@ -268,12 +268,10 @@ def test_what_is_wrong_with_rows_is_said(find, header, data, text):
 
 
 @pytest.mark.parametrize("find", [images_of, plain_row_images])
-def test_no_rows_dummy_rows_and_rows_before_5_1_18(find):
+def test_no_rows_and_dummy_rows(find):
     table = table_of((T.LONG, b""))
     assert len(find(table, header_of(30, 1, b"\1"), b"")) == 0
     assert len(find(table, decode_rows_header(31, b"\xff" * 6 + b"\1\0\2\0"), b"")) == 0
-    with pytest.raises(BinlogUnsupported, match=r"before 5\.1\.18"):
-        find(table, header_of(20, 1, b"\1"), b"\0\1\2\3\4")
 
 
 def test_many_more_rows_than_expected_and_many_bitmaps():

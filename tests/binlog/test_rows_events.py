@@ -56,19 +56,6 @@ def test_a_name_that_is_not_utf_8_keeps_its_bytes():
     assert decode_table_map(body) == table
 
 
-def test_a_table_id_of_4_bytes():
-    table = TableMap(0xFFFFFFFE, 3, "db", "t", b"\x03", b"", b"\1")
-    body = encode_table_map(table, 6)
-    assert len(encode_table_map(table)) == len(body) + 2
-    assert decode_table_map(body, 6) == table
-
-
-def test_a_table_map_of_the_first_servers_has_no_metadata():
-    body = encode_table_map(TableMap(1, 0, "db", "t", b"\x03\x01", b"", b""))[:-1]
-    table = decode_table_map(body)
-    assert (table.column_types, table.metadata, table.null_bitmap) == (b"\x03\x01", b"", b"\xff")
-
-
 @settings(deadline=None)
 @given(table_maps(), st.data())
 def test_a_damaged_table_map_is_corrupt_or_another_one(table, data):
@@ -109,8 +96,8 @@ def test_packed_integers(value):
     assert cursor.left == 0
 
 
-UPDATES = {21, 24, 31, 39, 167, 170}
-DELETES = {22, 25, 32, 168, 171}
+UPDATES = {24, 31, 39, 167, 170}
+DELETES = {25, 32, 168, 171}
 
 
 @settings(deadline=None)
@@ -129,14 +116,13 @@ def test_a_rows_header_of_every_version(kind, table_id, flags, extra, bitmap, ro
     body = table_id.to_bytes(6, "little") + flags.to_bytes(2, "little")
     body += (len(extra) + 2).to_bytes(2, "little") + extra if v2 else b""
     body += packed_integer(columns) + bitmap
-    body += after if kind in UPDATES and kind != EventType.PRE_GA_UPDATE_ROWS else b""
+    body += after if kind in UPDATES else b""
     header = decode_rows_header(kind, body + rows)
-    assert header == decode_rows_header(kind, body + rows, 10 if v2 else 8)
     assert (header.table_id, header.flags, header.type) == (table_id, flags, kind)
     assert header.extra == (extra if v2 else b"")
     assert (header.column_count, header.columns_before) == (columns, bitmap)
     if kind in UPDATES:
-        assert header.columns_after == (bitmap if kind == EventType.PRE_GA_UPDATE_ROWS else after)
+        assert header.columns_after == after
     else:
         assert header.columns_after is None
     assert (body + rows)[header.rows_offset :] == rows
@@ -150,17 +136,12 @@ def test_a_rows_header_of_every_version(kind, table_id, flags, extra, bitmap, ro
             decode_rows_header(kind, body[:end])
 
 
-def test_a_rows_header_with_a_table_id_of_4_bytes():
-    header = decode_rows_header(23, bytes.fromhex("07000000 0100 02 03"), 6)
-    assert (header.table_id, header.flags, header.column_count, header.rows_offset) == (7, 1, 2, 8)
-
-
 @pytest.mark.parametrize("kind", sorted(ROWS))
 @pytest.mark.parametrize("rest", ["", "00", "0100", "01ff"])
 def test_the_dummy_event_only_ends_a_statement(kind, rest):
     body = b"\xff" * 6 + b"\1\0" + (b"\2\0" if kind in ROWS_V2 else b"") + bytes.fromhex(rest)
     if rest_has_columns := rest.startswith("01"):
-        body += b"\0" if kind in UPDATES and kind != EventType.PRE_GA_UPDATE_ROWS else b""
+        body += b"\0" if kind in UPDATES else b""
     header = decode_rows_header(kind, body)
     assert header.is_dummy
     assert header.statement_ends
@@ -179,10 +160,10 @@ def test_what_is_wrong_with_a_rows_header_is_said():
 
 
 @settings(deadline=None)
-@given(st.sampled_from(sorted(ROWS)), st.binary(max_size=40), st.sampled_from([None, 6, 8, 10]))
-def test_any_bytes_are_a_rows_header_or_corrupt(kind, body, length):
+@given(st.sampled_from(sorted(ROWS)), st.binary(max_size=40))
+def test_any_bytes_are_a_rows_header_or_corrupt(kind, body):
     try:
-        header = decode_rows_header(kind, body, length)
+        header = decode_rows_header(kind, body)
     except BinlogCorrupt:
         return
     assert header.rows_offset <= len(body)

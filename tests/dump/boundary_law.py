@@ -109,7 +109,7 @@ def all_bytes(fd: FormatDescription, stream: bytes) -> bytes:
             if kind == EventType.QUERY_COMPRESSED:
                 found.append(decode_query(body, compressed=True).raw)
             elif kind in ROWS:
-                header = decode_rows_header(kind, body, of.post_header_length(kind))
+                header = decode_rows_header(kind, body)
                 found.append(bytes(rows_data(header, body)))
         except BinlogError:
             pass

@@ -92,7 +92,7 @@ class _MarkedMaker(_Maker):
             else:
                 builder.add(T.ROWS_QUERY, bytes([len(text) % 256]) + text, flags=0x80)
         for number, (database, table) in mapped:
-            builder.add(T.TABLE_MAP, table_map_body(number, database, table, dialect.id_length))
+            builder.add(T.TABLE_MAP, table_map_body(number, database, table))
         if self.odd and draw(st.integers(0, 9)) == 0:
             mapped.append((99, None))  # type: ignore[arg-type]
         used = draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))

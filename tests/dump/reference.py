@@ -83,7 +83,7 @@ def kind_of(event: Event) -> str:
     if kind == T.TABLE_MAP:
         return "map"
     if kind in ROWS:
-        header = decode_rows_header(kind, event.body, event.fd.post_header_length(kind))
+        header = decode_rows_header(kind, event.body)
         return "dummy" if header.is_dummy else "rows"
     if kind not in _KNOWN:
         return "unknown"
@@ -187,14 +187,12 @@ def transactions_of(events: Iterable[Event]) -> Iterable[list[Event]]:
 
 
 def _ends(event: Event) -> bool:
-    at = 4 if event.fd.post_header_length(T.TABLE_MAP) == 6 else 6
-    return bool(event.body[at] & STMT_END_F)
+    return bool(event.body[6] & STMT_END_F)
 
 
 def _rows_item(event: Event, table: tuple[str, str] | None) -> Any:
     """Return a rows event without its table id and without STMT_END_F."""
-    at = 4 if event.fd.post_header_length(T.TABLE_MAP) == 6 else 6
-    body = bytearray(event.body[at:])
+    body = bytearray(event.body[6:])
     body[0] &= ~STMT_END_F
     return "rows", table, event.type, bytes(body), event.header.end_log_pos, event.header.timestamp
 
@@ -223,10 +221,10 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
             elif kind in ("context", "rows context"):
                 context.append(raw)
             elif kind == "map":
-                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+                table = decode_table_map(event.body)
                 maps[table.table_id] = (table.database, table.table)
             elif kind == "rows":
-                header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+                header = decode_rows_header(event.type, event.body)
                 table_name = maps.get(header.table_id)
                 if table_name is not None and not rules.rows(*table_name):
                     effects.ignored += 1
@@ -350,13 +348,13 @@ def _validate_transaction(fd: FormatDescription, group: list[Event], unused: set
         if kind == "rows context":
             assert following in ("map", "rows", "unknown"), f"rows context before {following}"
         if kind == "map":
-            table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+            table = decode_table_map(event.body)
             maps.add(table.table_id)
             if (event.header, bytes(event.body)) in unused:
                 used.add(table.table_id)
             rows_open = True
         elif kind == "rows":
-            header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+            header = decode_rows_header(event.type, event.body)
             assert header.table_id in maps or header.table_id == 99, "rows without a table map"
             used.add(header.table_id)
             rows_open = not header.statement_ends
@@ -378,10 +376,10 @@ def _maps_without_rows(fd: FormatDescription, source: Iterable[Event]) -> set[An
     for event in source:
         kind = kind_of(event)
         if kind == "map":
-            number = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP)).table_id
+            number = decode_table_map(event.body).table_id
             maps.setdefault(number, []).append((event.header, bytes(event.body)))
         elif kind in ("rows", "dummy"):
-            header = decode_rows_header(event.type, event.body, fd.post_header_length(event.type))
+            header = decode_rows_header(event.type, event.body)
             maps.pop(header.table_id, None)
             if header.statement_ends:
                 found |= {one for repeated in maps.values() for one in repeated}

@@ -47,7 +47,7 @@ def counted(
             kind = reference.kind_of(event)
             subject: Subject
             if kind == "map":
-                table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
+                table = decode_table_map(event.body)
                 subject = TableSubject(table.database, table.table)
             elif kind == "statement":
                 statement = reference.statement_of(event)

@@ -32,7 +32,7 @@ CASES = RECORDED["cases"]
 
 def _subject(kind: int, body: bytes | memoryview, fd: FormatDescription) -> Subject | None:
     if kind == EventType.TABLE_MAP:
-        table = decode_table_map(body, fd.post_header_length(kind))
+        table = decode_table_map(body)
         return TableSubject(table.database, table.table)
     if kind in (EventType.QUERY, EventType.EXECUTE_LOAD_QUERY):
         query = decode_statement_event(EventType(kind), body, fd)

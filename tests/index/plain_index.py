@@ -149,26 +149,25 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
     """
     kind, body, fd = event.type, event.body, event.fd
     ends = _BETWEEN if group < _AFTER_BEGIN else group
-    id_length = 4 if fd.post_header_length(EventType.TABLE_MAP) == 6 else 6
     if kind == EventType.FORMAT_DESCRIPTION:
         _need(event, group == _BETWEEN)
         return R.FILE, R.NOTHING, _BETWEEN
     if kind == EventType.TABLE_MAP:
-        _need(event, len(body) >= id_length + 6)
-        names = body[id_length + 2 :]
+        _need(event, len(body) >= 12)
+        names = body[8:]
         table_at = names[0] + 2
         _need(event, len(names) > table_at)
         end = table_at + 1 + names[table_at]
         _need(event, len(names) > end)
         table = TableSubject(_name(names[1 : table_at - 1]), _name(names[table_at + 1 : end]))
-        tables[int.from_bytes(body[:id_length], "little")] = table
+        tables[int.from_bytes(body[:6], "little")] = table
         return R.TABLE_MAP, table, max(group, _IN_GROUP)
     if kind in _ROWS:
-        _need(event, len(body) >= id_length + 2)
-        number = int.from_bytes(body[:id_length], "little")
-        last = bool(int.from_bytes(body[id_length : id_length + 2], "little") & STMT_END_F)
+        _need(event, len(body) >= 8)
+        number = int.from_bytes(body[:6], "little")
+        last = bool(int.from_bytes(body[6:8], "little") & STMT_END_F)
         group = ends if last else max(group, _IN_GROUP)
-        if number == (1 << 8 * id_length) - 1 or (number == 0xFFFFFF and last and len(body) <= 12):
+        if number == (1 << 48) - 1 or (number == 0xFFFFFF and last and len(body) <= 12):
             return R.DUMMY_ROWS, R.NOTHING, group
         return R.ROWS_END if last else R.ROWS, tables.get(number, R.UNMAPPED), group
     if kind in (EventType.QUERY, EventType.QUERY_COMPRESSED):

@@ -237,7 +237,7 @@ def tables_of(index: Path) -> list[Table]:
         with binlogs.path(name).open("rb") as source:
             for event in iter_events(source, file=name):
                 if event.type == EventType.TABLE_MAP:
-                    table = decode_table_map(event.body, event.fd.post_header_length(event.type))
+                    table = decode_table_map(event.body)
                     found[table.database, table.table] = None
     return list(found | dict.fromkeys(STATEMENTS_TABLES))
 

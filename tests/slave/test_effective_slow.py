@@ -97,10 +97,10 @@ def expected(folder: Path, options: list[str]) -> tuple[list[list[Any]], int, in
             for event in iter_events(source, file=path.name):
                 kind, fd = event.header.type, event.fd
                 if kind == EventType.TABLE_MAP:
-                    table = decode_table_map(event.body, fd.post_header_length(kind))
+                    table = decode_table_map(event.body)
                     tables[table.table_id] = (table.database, table.table)
                 elif kind in ROWS:
-                    header = decode_rows_header(kind, event.body, fd.post_header_length(kind) or None)
+                    header = decode_rows_header(kind, event.body)
                     if plain.rows(*tables[header.table_id]):
                         told.append(["rows", *plain.rewrite_table(*tables[header.table_id])])
                     else:

@@ -38,7 +38,7 @@ class RowCount:
         if kind == T.TABLE_MAP:
             width = 4 if fd.post_header_length(kind) == 6 else 6
             try:
-                table = decode_table_map(body, fd.post_header_length(kind))
+                table = decode_table_map(body)
             except BinlogError:
                 table = None
             self._tables[int.from_bytes(body[:width], "little")] = table
@@ -52,7 +52,7 @@ class RowCount:
 
     def _count(self, kind: int, body: bytes, fd: FormatDescription) -> int | None:
         try:
-            header = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
+            header = decode_rows_header(kind, body)
             table = self._tables.get(header.table_id)
             return None if table is None else len(plain_row_images(table, header, rows_data(header, body)))
         except BinlogError:

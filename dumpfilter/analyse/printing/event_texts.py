@@ -36,12 +36,11 @@ from dumpfilter.binlog.row_walk import RowsError, find_rows
 from dumpfilter.binlog.rows.events import RowsEventsFinder
 from dumpfilter.binlog.rows.texts import CellError, CellTexts, Form, Style
 from dumpfilter.binlog.rows_events import (
-    ROWS_HEADER_LENGTH_V0,
+    TABLE_ID_LENGTH,
     TableMap,
     decode_rows_header,
     decode_table_map,
     encode_table_map,
-    is_pre_ga,
 )
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.set_pass import KeptEvents
@@ -69,11 +68,8 @@ _MOST_TABLES = 1 << 12
 _IN_STATEMENT = frozenset({T.TABLE_MAP, T.ROWS_QUERY, T.ANNOTATE_ROWS, *ROWS})
 """The event types that may precede the end of a statement logged as rows."""
 _NAMES = [event_name(kind).encode() for kind in range(256)]
-IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
 _CLOSES: npt.NDArray[np.bool_] = ~np.isin(np.arange(256), [*_IN_STATEMENT])
-_IS_PRE_GA: npt.NDArray[np.bool_] = np.array([is_pre_ga(kind) for kind in range(256)])
 _COMPRESSED = frozenset(kind for kind in ROWS if kind.kind.compressed)
-_FROM_PRE_GA = b"### rows of a server before MySQL 5.1.18, which cannot be told apart\n"
 
 _BEGIN, _END = b"BINLOG '\n", b"'" + DELIMITER + b"\n"
 _COPY, _OFFSET, _NUMBER, _BEFORE_CHECKSUM, _CHECKSUM, _BASE64 = range(6)
@@ -199,7 +195,7 @@ class EventTexts:
             batch.texts.append(self._table_map(batch, raw))
         elif kind in ROWS:
             batch.is_open = True
-            at = HEADER_LENGTH + batch.id_length
+            at = HEADER_LENGTH + TABLE_ID_LENGTH
             ends = raw[at] & STMT_END_F if at < len(raw) - batch.fd.checksum_length else 0
             batch.texts.append(self._rows_event(batch, kind, raw, ends))
             if ends:
@@ -219,10 +215,10 @@ class EventTexts:
         earlier Table_map events are removed from the BINLOG statement. ``raw`` has the event's bytes.
         """
         body = raw[HEADER_LENGTH : len(raw) - batch.fd.checksum_length]
-        content = body[batch.id_length :]
+        content = body[TABLE_ID_LENGTH:]
         table = self._tables.get(content)
         if table is None:
-            found = decode_table_map(body, batch.fd.post_header_length(T.TABLE_MAP))
+            found = decode_table_map(body)
             database = self._rewrite_db(found.database)
             name = quoted_name(found.database) + b"." + quoted_name(found.table)
             line = event_line(T.TABLE_MAP, name + b" mapped to number ").rstrip(b"\n")
@@ -235,7 +231,7 @@ class EventTexts:
                 batch.leave_out()
         if not self._reason and self._row_events:
             self._encode(batch, T.TABLE_MAP, table, raw)
-        return b"%s%d\n" % (table.line, int.from_bytes(body[: batch.id_length], "little"))
+        return b"%s%d\n" % (table.line, int.from_bytes(body[:TABLE_ID_LENGTH], "little"))
 
     def _rows_event(self, batch: _Batch, kind: int, raw: bytes, ends: int) -> bytes:
         """Return the text of a rows event from the type's name on, and add the event to its statement's BINLOG
@@ -245,10 +241,10 @@ class EventTexts:
         """
         line = self._rows_lines.get((kind, ends))
         if line is None:
-            decode_rows_header(kind, batch.fd.body(raw), batch.fd.post_header_length(kind) or None)
+            decode_rows_header(kind, batch.fd.body(raw))
             line = event_line(kind, "table id %d" + (" flags: STMT_END_F" if ends else ""))
             self._rows_lines[kind, ends] = line
-        text = line % int.from_bytes(raw[HEADER_LENGTH : HEADER_LENGTH + batch.id_length], "little")
+        text = line % int.from_bytes(raw[HEADER_LENGTH : HEADER_LENGTH + TABLE_ID_LENGTH], "little")
         if self._reason:
             self.refused += 1
             return text + self._reason
@@ -267,12 +263,10 @@ class EventTexts:
         is_changed = kind in _COMPRESSED if table is None else table.is_renamed
         if is_changed or fd.checksum != self.checksum or not self._as_they_are:
             header, body = EventHeader.unpack(raw), raw[HEADER_LENGTH : len(raw) - fd.checksum_length]
-            length = fd.post_header_length(kind)
             if is_changed and table is not None:
-                one = replace(decode_table_map(body, length), database=table.map.database)
-                body = encode_table_map(one, length)
+                body = encode_table_map(replace(decode_table_map(body), database=table.map.database))
             elif is_changed:
-                rows = decode_rows_header(kind, body, length or None)
+                rows = decode_rows_header(kind, body)
                 body = body[: rows.rows_offset] + bytes(rows_data(rows, body))
                 header = header._replace(type=T(kind).opened)
             batch.changed[len(batch.texts)] = with_body(header, body, checksum=self.checksum)
@@ -369,16 +363,16 @@ class EventTexts:
         when = events[start[:, None] + np.array([5, 6, 7, 8, 0, 1, 2, 3])].view("<u8").ravel()
         moments, which = np.unique(when, return_inverse=True)
         whens = [_when(moment >> 32, moment & 0xFFFFFFFF) for moment in moments.tolist()]
-        own = [offset.astype("<i8").tobytes(), _FROM_PRE_GA, *whens, *batch.texts, *batch.changed.values()]
+        own = [offset.astype("<i8").tobytes(), *whens, *batch.texts, *batch.changed.values()]
         own_size = np.array([*map(len, own)])
         own_at = data.size + np.cumsum(own_size) - own_size
-        texts = 2 + len(whens)
+        texts = 1 + len(whens)
 
         is_format = kind == T.FORMAT_DESCRIPTION
         has_checksum = np.where(is_format, batch.fd.ends_in_checksum, batch.fd.checksum)
         head = (
             (own_at[0] + 8 * np.arange(count), 8, _OFFSET),
-            (own_at[2:texts][which], own_size[2:texts][which], _COPY),
+            (own_at[1:texts][which], own_size[1:texts][which], _COPY),
             (start + 13, 4, np.where(has_checksum, _BEFORE_CHECKSUM, _NUMBER)),
             (start + size - 4, 4 * has_checksum, _CHECKSUM),
             (own_at[texts : texts + count], own_size[texts : texts + count], _COPY),
@@ -396,14 +390,7 @@ class EventTexts:
             (at, length, batch.columns(), np.bincount(encoded, minlength=count)),
         ]
         if rows is not None:
-            pre_ga = np.flatnonzero(_IS_PRE_GA[kind] & IS_ROWS[kind])
-            before = rows_count.cumsum()[pre_ga]
-            rows_count[pre_ga] = 1
-            at, length, column = (
-                np.insert(one, before, value) if pre_ga.size else one
-                for one, value in zip(rows, (own_at[1], own_size[1], _COPY), strict=True)
-            )
-            sections.append((at, length, column, rows_count))
+            sections.append((*rows, rows_count))
         data = np.concatenate((data, np.frombuffer(b"".join(own), np.uint8)))
         return _arranged(batch.statements(), sections), data
 
@@ -426,7 +413,6 @@ class EventTexts:
                 kind,
                 batch.fd,
                 closes=_CLOSES[kind],
-                wanted=~_IS_PRE_GA[kind],
                 position=offset,
             )
             layouts = self._finder.layouts.arrays()
@@ -487,7 +473,6 @@ class _Batch:
 
     def __init__(self, file: str, fd: FormatDescription, *, is_new: bool) -> None:
         self.file, self.fd = file, fd
-        self.id_length = 4 if fd.post_header_length(T.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
         self.size = 0
         """The total size of the events, bytes."""
         self._kept: list[KeptEvents] = []

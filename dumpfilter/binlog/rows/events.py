@@ -23,12 +23,12 @@ from dumpfilter.binlog.rows.table import Column, Table, describe_table
 from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
 from dumpfilter.binlog.rows_events import (
     FLAGS_LENGTH,
+    TABLE_ID_LENGTH,
     RowsHeader,
     TableMap,
     decode_rows_header,
     decode_table_map,
     rows_offsets,
-    table_id_length,
 )
 
 _MOST_COLUMNS = 1 << 18
@@ -40,9 +40,7 @@ _IS_ROWS: Bools = np.isin(np.arange(256), [*ROWS])
 _WATCHED = _IS_MAP | _IS_ROWS
 
 
-_IS_COMPARED: Bools = (
-    by_number(lambda kind: kind.change is not None and kind.version > 0 and not kind.compressed) > 0
-)
+_IS_COMPARED: Bools = by_number(lambda kind: kind.change is not None and not kind.compressed) > 0
 """For each event type, whether the headers of such rows events are compared, so that equal ones are decoded once."""
 
 
@@ -126,8 +124,7 @@ class LayoutTable:
         """Add the layout (columns and value sizes) of the row images in a rows event of the table ``known``. Return the
         layout's index in :meth:`arrays`.
 
-        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table, and
-        BinlogUnsupported for servers before 5.1.18.
+        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table.
         """
         layout = known.table.plan.layout(rows)
         self._column_count += layout.column.size
@@ -297,8 +294,7 @@ class _Search:
         self._parts, self._size = [self.data], self.data.size
         """The data and the uncompressed rows, which lie behind them, and the size of all, bytes."""
         data, first, last, type = self.data, self.first, self.last, self.type
-        self._id_length = table_id_length(self.fd)
-        body = first + self._id_length
+        body = first + TABLE_ID_LENGTH
         is_map, is_rows = _IS_MAP[type] & (body <= last), _IS_ROWS[type] & (body <= last)
         flags = data[np.minimum(body, data.size - 1)]
         ends_statement = is_rows & (body < last) & (flags & STMT_END_F != 0)
@@ -320,7 +316,7 @@ class _Search:
         self._length = np.zeros_like(first)
         """The length of a rows event's header, bytes, or 0 if headers are not compared."""
         rows = np.flatnonzero(_IS_COMPARED[type] & (self._map_of >= 0))
-        end = rows_offsets(data, first[rows], type[rows], self.fd)
+        end = rows_offsets(data, first[rows], type[rows])
         is_whole = (end > 0) & (end <= last[rows])
         rows, end = rows[is_whole], end[is_whole]
         self._length[rows] = end - first[rows]
@@ -334,7 +330,7 @@ class _Search:
 
         ``is_map`` is true for Table_map events. Only the entries of rows events are used.
         """
-        table = numbers_at(self.data, self.first, self._id_length)
+        table = numbers_at(self.data, self.first, TABLE_ID_LENGTH)
         order = np.argsort(table, kind="stable")
         found = np.empty_like(order)
         found[order] = order[np.maximum.accumulate(np.where(is_map[order], np.arange(order.size), 0))]
@@ -345,10 +341,10 @@ class _Search:
         return self.data[self.first[event] : self.last[event]].tobytes()
 
     def _table_id(self, event: int) -> bytes:
-        return self._body(event)[: self._id_length]
+        return self._body(event)[:TABLE_ID_LENGTH]
 
     def _map(self, event: int) -> _Map:
-        return _Map(self._body(event)[self._id_length :], int(self.position[event]))
+        return _Map(self._body(event)[TABLE_ID_LENGTH:], int(self.position[event]))
 
     def maps_in_force(self) -> dict[bytes, _Map]:
         """Return the Table_map events of this portion of the stream that are still valid at its end, by table id."""
@@ -398,7 +394,7 @@ class _Search:
         event, and ``length`` the length of the rows event's header, bytes.
         """
         known, first = self._known(event, map), self.first[event]
-        header = self.data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
+        header = self.data[first + TABLE_ID_LENGTH + FLAGS_LENGTH : first + length].tobytes()
         key = int(self.type[event]), header
         layout = known.layouts.get(key)
         if layout is None:
@@ -406,8 +402,7 @@ class _Search:
         return layout
 
     def _header(self, event: int) -> RowsHeader:
-        kind = int(self.type[event])
-        return decode_rows_header(kind, self._body(event), self.fd.post_header_length(kind) or None)
+        return decode_rows_header(int(self.type[event]), self._body(event))
 
     def _layout_of_one(self, event: int) -> int:
         header = self._header(event)
@@ -436,8 +431,7 @@ class _Search:
         known = self.layouts.tables.get(key)
         if known is None:
             try:
-                length = self.fd.post_header_length(EventType.TABLE_MAP)
-                table = decode_table_map(self._table_id(event) + map.content, length)
+                table = decode_table_map(self._table_id(event) + map.content)
                 known = self.layouts.add_table(key, table, self.fd.family)
             except BinlogError as error:
                 raise with_map(error, map.position) from error
@@ -490,8 +484,7 @@ class RowCounter:
         """Return the number of rows of each event, int32.
 
         UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be counted
-        if they are malformed, lack their table map, or are of a server before 5.1.18. A dummy rows event, which only
-        ends a statement, has 0 rows.
+        if they are malformed, or lack their table map. A dummy rows event, which only ends a statement, has 0 rows.
 
         Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` has
         the role of each event (:mod:`dumpfilter.binlog.roles`), with the bit ENDS at the end of a transaction. ``fd``

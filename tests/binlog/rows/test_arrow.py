@@ -247,7 +247,7 @@ def test_malformed_events_give_rows_or_an_error(
     found = list(statement)
     found[which] = with_bytes(found[which], changes, cut)
     body, fd = statement[0].fd.body(statement[0].raw), statement[0].fd
-    table = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+    table = decode_table_map(body)
     struct = struct_of([(describe_table(table, fd.family), fd.family)])
     for reader in (RowImageReader(), RowImageReader((struct, struct))):
         changed, place = None, found[0].position
@@ -329,7 +329,7 @@ def tables(name: str) -> dict[str, tuple[list[RecordedEvent], list[tuple[Table, 
     for event in events(name):
         if event.type == EventType.TABLE_MAP:
             body = event.fd.body(event.raw)
-            table = decode_table_map(body, event.fd.post_header_length(event.type))
+            table = decode_table_map(body)
             current = found.setdefault(table.table, ([], []))
             current[1].append((describe_table(table, event.fd.family), event.fd.family))
         if current is not None and (event.type == EventType.TABLE_MAP or event.type in ROWS):

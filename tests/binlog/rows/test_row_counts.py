@@ -33,7 +33,7 @@ class Stream:
         self._events: list[tuple[int, int, bytes]] = []
 
     def map(self, number: int, table: int, columns: int = 2) -> None:
-        body = table_map_body(number, "d", f"t{table}", self.dialect.id_length, columns)
+        body = table_map_body(number, "d", f"t{table}", columns)
         self._events.append((T.TABLE_MAP, R.TABLE_MAP, body))
 
     def rows(self, number: int, rows: bytes, *, ends: bool = True, kind: int = T.WRITE_ROWS) -> None:

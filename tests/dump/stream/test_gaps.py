@@ -118,7 +118,7 @@ def progress(
         if kind == EventType.MARIADB_GTID:
             flags = decode_mariadb_gtid(event.body, event.header.server_id).flags
         elif kind in ROWS:
-            ends = decode_rows_header(kind, event.body, fd.post_header_length(kind) or None).statement_ends
+            ends = decode_rows_header(kind, event.body).statement_ends
         elif kind == EventType.QUERY:
             word = keyword(decode_statement_event(EventType.QUERY, event.body, fd).text)
         groups.enter(kind, mariadb_flags=flags, word=word, statement_end=ends)
