@@ -182,9 +182,7 @@ class MasterConsole(C.Executor):
         return Result(columns.BINARY_LOG_STATUS[:width], [row[:width]])
 
     def _write_names(self, kind: WriteRuleKind) -> str:
-        write_filter = self._register.write_filter
-        rules = write_filter.rules if write_filter else ()
-        return ",".join(rule.value for rule in rules if rule.kind is kind)
+        return ",".join(rule.value for rule in self._register.write_filter.rules if rule.kind is kind)
 
     def _show_binlog_events(
         self, relay_log: bool = False, channel: str | None = None, file: str | None = None, **window: int
@@ -233,23 +231,17 @@ class MasterConsole(C.Executor):
                 *(rule for rule in kept if rule.kind not in chosen),
                 *chain.from_iterable(chosen.values()),
             ]
-            try:
-                names = self._store.names._replace(lower_case_table_names=self.lower_case_table_names)
-                changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
-            except OptionError as error:
-                raise E.SqlError(1231, "42000", str(error)) from None
+            names = self._store.names._replace(lower_case_table_names=self.lower_case_table_names)
+            changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
             self._register.change_write_filter(changed)
-        if old is None or isinstance(old, EffectiveFilter) or not old.rules:
+        if isinstance(old, EffectiveFilter) or not old.rules:
             return OK
         # Effective rules (WL#2516) consider the tables that a statement changes, and never the current database.
         lost = f"effective rules take the place of {facts.rule_text(old)}"
         return Result(notes=[E.ER_UNKNOWN_ERROR.warning(lost[:_LONGEST_NOTE])])
 
     def _flush_privileges(self) -> Result:
-        try:
-            self.reload()
-        except OptionError as error:
-            raise OptionError(f"{error} (the old configuration stays)") from None
+        self.reload()
         return OK
 
     def _unregister_replica(self, **slave: Any) -> Result:
@@ -328,11 +320,9 @@ class MasterConsole(C.Executor):
         return Result(affected=len(slaves), notes=notes)
 
 
-def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:
-    if write_filter is None:
-        return []
+def _write_rows(write_filter: ReplicationFilter) -> Iterable[tuple[str, str]]:
     semantics = getattr(write_filter, "semantics", WriteSemantics.EFFECTIVE)
-    return [(str(semantics), str(rule)) for rule in write_filter.rules]
+    return ((str(semantics), str(rule)) for rule in write_filter.rules)
 
 
 def _entries(filters: ReplicaFilters) -> list[facts.EntryView]:

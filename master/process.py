@@ -482,7 +482,7 @@ class Reload:
                     hint="the old one stays",
                     reason=printable(str(error)),
                 )
-                raise
+                raise OptionError(f"{error} (the old configuration stays)") from None
             log.info(
                 "the configuration was read again",
                 users=len(config.users),

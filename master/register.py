@@ -27,7 +27,7 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter import Filter, ReplicationFilter, WriteFilter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.subjects import Subjects
@@ -360,8 +360,8 @@ class Register:
         imposed: tuple[ImposedFilter, ...] = (),
     ) -> None:
         self._subjects = subjects
-        self.write_filter = write_filter
-        """The filter with rules like ``--binlog-do-db`` that applies to all slaves; None without such rules."""
+        self.write_filter: ReplicationFilter = WriteFilter() if write_filter is None else write_filter
+        """The filter with rules like ``--binlog-do-db`` that applies to all slaves."""
         self._everything = TableFlags(Filter(()), subjects)
         self.imposed = imposed
         """The filters that the master's operator imposes on slaves that register from now on."""
@@ -615,7 +615,7 @@ class Register:
         """
         key = (
             definition(rule_filter),
-            None if self.write_filter is None else definition(self.write_filter),
+            definition(self.write_filter),
             tuple(one.sends for one in imposed),
         )
         found = self._shared_flags.get(key)

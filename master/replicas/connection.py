@@ -308,12 +308,11 @@ class ReplicaConnection(Connection):
         """Tell whether the replica's dump may lack events of the original binlog, for example because of its filter.
         The positions that a MySQL replica computes are then wrong.
         """
-        write_filter = self._service.register.write_filter
         return (
             self._service.store.is_relay_log
             or slave.filter.is_on
             or bool(slave.imposed)
-            or (write_filter is not None and write_filter.is_on)
+            or self._service.register.write_filter.is_on
         )
 
     def _computes_position(self, state: answers.SessionState) -> bool:
