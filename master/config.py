@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -249,9 +248,8 @@ class ConnectBack(Model):
     """
 
     user: _User
-    password_file: Path | None = None
-    password_env: _Text | None = None
-    """The environment variable with the password. Exactly one of ``password_file`` and ``password_env`` is set."""
+    password_file: Path
+    """The file with the user's password. The master reads the file at each login, so that the password can change."""
     host: _Text | None = None
     """The replica's host. None: the address from which the replica connects to the master."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
@@ -276,9 +274,6 @@ class ConnectBack(Model):
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
-        if (self.password_file is None) == (self.password_env is None):
-            what = "is missing" if self.password_file is None else "stands beside password_env"
-            raise wrong(f"{what}: give one of password_file and password_env", "password_file")
         if self.tls is TlsMode.DISABLED and self.tls_ca is not None:
             raise wrong('stands beside tls = "disabled": keep one of the two', "tls_ca")
         if info.context is None:
@@ -289,11 +284,6 @@ class ConnectBack(Model):
                     read_small_file(file)
             except OSError as error:
                 raise wrong(f"{file} cannot be read: {error.strerror}", key) from None
-        if self.password_env is not None and self.password_env not in os.environ:
-            raise wrong(
-                f"the environment has no variable {self.password_env!r}: set it before the master starts",
-                "password_env",
-            )
         return self
 
 

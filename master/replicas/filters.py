@@ -12,7 +12,6 @@ under each of them.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -144,7 +143,13 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
         )
     where = f"the replica at {host_and_port(printable(host), port)}"
     try:
-        login = Login(host, port, connect.user, _password(connect), connect.client_tls)
+        login = Login(
+            host,
+            port,
+            connect.user,
+            read_small_file(connect.password_file).decode().rstrip("\r\n"),
+            connect.client_tls,
+        )
         connection = GuardedConnection(login, most_bytes=MOST_BYTES, seconds=connect.timeout)
         connection.connect()
         with connection, connection.cursor(DictCursor) as cursor:
@@ -158,16 +163,6 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
         ) from None
     except OptionError as error:
         raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
-
-
-def _password(connect: ConnectBack) -> str:
-    """Return the password with which the master logs in to a replica. ``connect`` is the table ``connect`` of the
-    configuration file, which names a password file or an environment variable. The file is read at each call, so that
-    the password can change.
-    """
-    if connect.password_file is not None:
-        return read_small_file(connect.password_file).decode().rstrip("\r\n")
-    return os.environ[connect.password_env or ""]
 
 
 def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> OwnFilter:

@@ -56,17 +56,17 @@ def test_conditions(load: Load) -> None:
     assert entry.networks == (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
-def test_adopt(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BACK", "back")
+def test_adopt(load: Load, tmp_path: Path) -> None:
     adopted, checked, verified = load(
         table('adopt = true\nconnect = { user = "d", password_file = "PASSWORD_FILE" }')
         + table(
-            'rules = []\non_drift = "refuse"\nconnect = { user = "d", password_env = "BACK", host = "h", port = 3307, '
-            'tls = "disabled", timeout = 2 }',
+            'rules = []\non_drift = "refuse"\nconnect = { user = "d", password_file = "PASSWORD_FILE", host = "h", '
+            'port = 3307, tls = "disabled", timeout = 2 }',
             user="s",
         )
         + table(
-            'rules = []\nconnect = { user = "d", password_env = "BACK", tls_ca = "PASSWORD_FILE" }', user="t"
+            'rules = []\nconnect = { user = "d", password_file = "PASSWORD_FILE", tls_ca = "PASSWORD_FILE" }',
+            user="t",
         )
     ).replicas
     assert adopted.adopt
@@ -74,7 +74,7 @@ def test_adopt(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert adopted.connect.client_tls.mode is TlsMode.REQUIRED
     assert checked.on_drift is OnDrift.REFUSE
     assert checked.connect == ConnectBack(
-        user="d", password_env="BACK", host="h", port=3307, tls=TlsMode.DISABLED, timeout=2
+        user="d", password_file=tmp_path / "password", host="h", port=3307, tls=TlsMode.DISABLED, timeout=2
     )
     assert verified.connect is not None
     assert verified.connect.client_tls.mode is TlsMode.VERIFY_IDENTITY
@@ -110,10 +110,6 @@ def test_one_password_of_a_user(load: Load) -> None:
         (
             table('rules = []\nconnect = { user = "d", password_file = "/nowhere/p" }'),
             "connect.password_file: /nowhere/p cannot be read",
-        ),
-        (
-            table('rules = []\nconnect = { user = "d", password_env = "NONE_SUCH" }'),
-            "no variable 'NONE_SUCH'",
         ),
         (
             table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from dumpfilter.filter import Filter
@@ -14,7 +15,7 @@ from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import entry
 
 PEER = Peer("r", "", 7, "ipv4:127.0.0.1:5000", "u", "h", 3306, MYSQL_PROTOCOL)
-CONNECT = ConnectBack(user="d", password_env="D")
+CONNECT = ConnectBack(user="d", password_file=Path("password"))
 
 
 def checked(*rules: str, user: str = "r", **more: Any) -> ReplicaEntry:

@@ -508,7 +508,7 @@ def test_a_filtered_dump_can_begin_inside_a_transaction(mariadb: Serving) -> Non
 
 def test_a_replica_that_leaves_is_not_asked_for_its_filter(wait_for: WaitFor) -> None:
     """Replicas behind a firewall hold all threads that ask. Others come again and again, and their places wait."""
-    connect = ConnectBack(user="master", password_env="SECRET", port=3306)
+    connect = ConnectBack(user="master", password_file=Path("password"), port=3306)
     asked: list[int] = []
     over = threading.Event()
 

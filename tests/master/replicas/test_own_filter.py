@@ -70,9 +70,9 @@ def rogue(serve: Serve) -> Iterator[int]:
 
 
 @pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> ConnectBack:
-    monkeypatch.setenv("BACK", PASSWORD)
-    return ConnectBack(user="d", password_env="BACK", tls=TlsMode.DISABLED, timeout=30)
+def connect(tmp_path: Path) -> ConnectBack:
+    (tmp_path / "password").write_text(PASSWORD)
+    return ConnectBack(user="d", password_file=tmp_path / "password", tls=TlsMode.DISABLED, timeout=30)
 
 
 def unreadable(connect: ConnectBack, peer: Peer = PEER) -> FilterUnreadable:
@@ -187,5 +187,5 @@ def test_what_is_no_server_is_an_error(connect: ConnectBack, data: bytes) -> Non
 
 
 def test_a_password_file_that_is_gone_is_an_error(connect: ConnectBack, tmp_path: Path) -> None:
-    gone = connect.model_copy(update={"password_env": None, "password_file": tmp_path / "gone", "port": 1})
+    gone = connect.model_copy(update={"password_file": tmp_path / "gone", "port": 1})
     assert "gone" in str(unreadable(gone)) or "No such file" in str(unreadable(gone))
