@@ -135,21 +135,15 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """A kind of gRPC call, by which the master limits the number of concurrent calls."""
+    """A kind of gRPC call, by which the master limits the number of concurrent calls. The value has the words for such
+    calls and the cure in an error's text.
+    """
 
-    CALL = "calls"
-    DUMP = "dumps"
-    WATCH = "health watches"
-    SHORT = "health checks and Alive calls"
+    CALL = "calls", "try again in a few seconds"
+    DUMP = "dumps", "try again later, or start the master with a larger --max-dumps"
+    WATCH = "health watches", "use Check instead of Watch"
+    SHORT = "health checks and Alive calls", "try again in a few seconds"
     """Calls that are answered at once, and that must succeed while other calls wait."""
-
-
-_CURES = {
-    Kind.CALL: "try again in a few seconds",
-    Kind.DUMP: "try again later, or start the master with a larger --max-dumps",
-    Kind.SHORT: "try again in a few seconds",
-    Kind.WATCH: "use Check instead of Watch",
-}
 
 
 class Places:
@@ -178,8 +172,9 @@ class Places:
         for key, most in zip(keys, self.most[kind], strict=True):
             if self._used[key] >= most:
                 whose = "of this host " if key[1] is not None else ""
+                calls, cure = kind.value
                 raise Overloaded(
-                    f"the master has {most} {kind.value} {whose}under way, the most it allows; {_CURES[kind]}"
+                    f"the master has {most} {calls} {whose}under way, the most it allows; {cure}"
                 )
         self._used.update(keys)
         try:
