@@ -55,12 +55,10 @@ def listed(values: Iterable[object]) -> str:
 class SlaveView(NamedTuple):
     """A slave, and the end of the binlog at the time of a query. From the two, the columns of the slave's row in a
     console table are computed.
-
-    ``end`` is None if the end of the binlog is not known. The columns ``lag_bytes`` and ``lag_seconds`` are then NULL.
     """
 
     slave: KnownSlave
-    end: BinlogEnd | None = None
+    end: BinlogEnd
 
 
 def _registered(read: Callable[[RegisteredSlave], Any], type: ColumnType = _TEXT) -> Fact:
@@ -136,14 +134,10 @@ class Slaves(
     semantics = _registered(lambda slave: semantics_of(slave.filter))
     rules = _registered(lambda slave: rule_text(slave.filter))
     imposed = _registered(lambda slave: listed(one.name for one in slave.imposed))
-    lag_bytes = column(
-        lambda view: view.end and view.end.lag_bytes(view.slave.place), metric="slave_lag_bytes"
-    )
+    lag_bytes = column(lambda view: view.end.lag_bytes(view.slave.place), metric="slave_lag_bytes")
     """Bytes of the binlog that the dump has not reached, over all files."""
     lag_seconds = column(
-        lambda view: view.end and view.end.lag_seconds(view.slave.place),
-        ColumnType.DOUBLE,
-        metric="slave_lag_seconds",
+        lambda view: view.end.lag_seconds(view.slave.place), ColumnType.DOUBLE, metric="slave_lag_seconds"
     )
     """Time since the server wrote the first event that the dump has not reached."""
     protocol = _registered(attrgetter("peer.protocol"), _INTEGER)
