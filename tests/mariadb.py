@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from dumpfilter.testbed.servers.server import Process, find_program, free_port, make_data
@@ -23,17 +23,15 @@ ENDS_WITH_CALLER = ("setpriv", "--pdeathsig", "KILL")
 """The beginning of a command line whose process the kernel kills when the thread ends that started the process."""
 
 
-def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+def spawn_here(command: Sequence[str]) -> Process:
     """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
     null = subprocess.DEVNULL
-    return subprocess.Popen(
-        command, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
-    )
+    return subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
 
 
-def spawn_bound(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+def spawn_bound(command: Sequence[str]) -> Process:
     """Start a process that ends with the calling thread, even if this process is killed."""
-    return spawn_here([*ENDS_WITH_CALLER, *command], environment)
+    return spawn_here([*ENDS_WITH_CALLER, *command])
 
 
 @functools.cache

@@ -12,9 +12,9 @@ import psutil
 from dumpfilter.base.waiting import until
 
 _PROGRAM = """
-import os, sys
+import sys
 from tests.mariadb import spawn_bound
-print(spawn_bound(["sleep", "600"], os.environ).pid, flush=True)
+print(spawn_bound(["sleep", "600"]).pid, flush=True)
 sys.stdin.read()
 """
 

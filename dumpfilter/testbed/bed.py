@@ -145,7 +145,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             link.begin_outages()
         for node in self.nodes.values():
             if isinstance(node, Files):
-                node.release()
+                node.replay.resume()
 
     # -- nodes and links
 
@@ -223,7 +223,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = self._ground.deadline(timeout)
         for node in self.nodes.values():
-            if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
+            if isinstance(node, Files) and not node.replay.wait_done(max(deadline - time.monotonic(), 0.0)):
                 raise NotCaughtUp(
                     f"{node.name}: the {node.kind} has not been written to its end in time; it is at "
                     f"{node.status().place}{' and paused' if node.state == 'stopped' else ''}"

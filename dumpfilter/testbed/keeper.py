@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, NoReturn
 from dumpfilter.base.compiler.notice import on_compilation, told_once
 from dumpfilter.base.endings import ENDINGS
 from dumpfilter.base.helper import Helper, serve
-from dumpfilter.testbed.errors import StartFailed, TestbedError
+from dumpfilter.testbed.errors import TestbedError
 
 # -- the client
 
@@ -41,8 +41,8 @@ before the keeper's first answer.
 
 
 class Program(NamedTuple):
-    """A command line, with its log file and environment, that the keeper runs as a child process. The keeper is the
-    process that starts all processes of a topology.
+    """A command line, with its log file, that the keeper runs as a child process. The keeper is the process that starts
+    all processes of a topology.
     """
 
     name: str
@@ -51,8 +51,6 @@ class Program(NamedTuple):
     """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
     log: Path
     """The file for its standard output and standard error."""
-    environment: Mapping[str, str] = {}
-    """The environment variables that are added or changed."""
     is_executed: bool = False
     """Whether another program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
@@ -138,13 +136,11 @@ class Keeper(Helper):
         return self._owner == os.getpid() and self.process.poll() is None
 
     def start(self, program: Program) -> Child:
-        """Start a program as a child process of the keeper process, and return a handle of it. Raises StartFailed if
-        the program cannot be executed, and TestbedError if the keeper has ended.
+        """Start a program as a child process of the keeper process, and return a handle of it. A child that cannot be
+        executed ends with an exit code above 0, and the reason is in its log. Raises TestbedError if the keeper has
+        ended.
         """
-        pid, failure = self.ask("start", program)
-        if failure:
-            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
-        return Child(self, program.name, pid)
+        return Child(self, program.name, self.ask("start", program))
 
     def _receive(self) -> Any:
         while (answer := super()._receive()) == COMPILES:
@@ -234,49 +230,38 @@ class _KeeperProcess:
         self._children.remove(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def start(self, program: Program) -> tuple[int, str]:
-        """Start a program as a child process, at the caller's request. Return its process id, and an error text. The
-        text is empty unless the program could not be executed.
-        """
-        reader, writer = os.pipe()
+    def start(self, program: Program) -> int:
+        """Start a program as a child process, at the caller's request. Return its process id."""
         pid = os.fork()
         if pid == 0:
-            os.close(reader)
-            self._become(program, writer)
-        os.close(writer)
+            self._become(program)
+        # The child does the same. Whoever comes first makes the group that `end` kills.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
         self._children.add(pid)
-        with open(reader, errors="replace") as failure:
-            # The pipe closes when the child has executed its program, or begins to run dumpfilter.
-            reason = failure.read()
-        if reason:
-            self.end(pid)
-        return pid, reason
+        return pid
 
-    def _become(self, program: Program, failure: int) -> NoReturn:
+    def _become(self, program: Program) -> NoReturn:
         """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed.
         Otherwise this process runs ``dumpfilter`` with the program's arguments.
 
-        ``failure`` is the file descriptor of a pipe to the keeper. If the program cannot be executed, the reason is
-        written there.
+        If the program cannot be executed, write the reason to the program's log. If there can be no log, write the
+        reason to the standard error of the caller of the keeper.
         """
+        os.setpgid(0, 0)
         try:
             _end_with_parent(self._pid)
             for number in ENDINGS:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._caller.close()
-            os.setsid()
             with open(os.devnull, "rb") as null, open(program.log, "ab") as log:
                 for file, standard in ((null, 0), (log, 1), (log, 2)):
                     os.dup2(file.fileno(), standard)
-            os.environ.update(program.environment)
             if program.is_executed:
                 os.execvp(program.arguments[0], list(program.arguments))
-            os.close(failure)
         except OSError as error:
-            named = error.filename if error.filename != program.arguments[0] else ""
-            where = f"{named}: " if named else ""
-            os.write(failure, f"{where}{error.strerror or error}".encode())
+            os.write(2, f"{program.name}: {program.arguments[0]} cannot be started: {error}\n".encode())
             os._exit(_EXEC_FAILED)
         _set_name(f"df {program.name}")
         sys.argv = [_COMMAND, *program.arguments]

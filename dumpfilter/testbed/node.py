@@ -11,16 +11,16 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, Unpack, get_args
+from typing import Any, NamedTuple
 
 import pymysql
 
 from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.base.endings import uninterrupted
-from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
@@ -39,7 +39,7 @@ from dumpfilter.testbed.values import (
 )
 from dumpfilter.topology import notations
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
-from dumpfilter.topology.links.shape import Counters, LinkShape, LinkState, Outage
+from dumpfilter.topology.links.shape import Counters, LinkShape, LinkState
 from dumpfilter.topology.model import Kind, Link, Node, Reading, Topology
 
 # -- what all nodes share
@@ -103,10 +103,8 @@ class Ground:
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
     def start(self, program: Program) -> Child:
-        """Start a program as a process that ends with the topology, and return the process. Raises StartFailed if the
-        program cannot be executed.
-
-        After :meth:`end_all` the new process is killed at once.
+        """Start a program as a process that ends with the topology, and return the process. After :meth:`end_all` the
+        new process is killed at once.
         """
         # Nobody else would end a process whose start was interrupted.
         with uninterrupted():
@@ -138,14 +136,6 @@ _MOST_PASSED = 5
 """
 
 
-class _Changes(TypedDict, total=False):
-    """The arguments of :meth:`TestbedLink.set`."""
-
-    rate: int | str | None
-    delay: float | str
-    jitter: float | str
-
-
 class TestbedLink(OpenLink):
     """A link of a running topology: the network connections between two nodes, with a limited rate and a delay. Tests
     can change the link, cut it, or let it pass no bytes.
@@ -157,8 +147,10 @@ class TestbedLink(OpenLink):
         super().__init__(process, link.name)
         self.source = link.source
         self.target = link.target
-        self.shape = link.shape
-        """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`."""
+        self.shape = replace(link.shape, outages=())
+        """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`. There are no outages
+        before :meth:`begin_outages`, since a slow start must not use them up.
+        """
         self.passed: deque[tuple[float, int]] = deque(maxlen=_MOST_PASSED)
         """The latest samples of the bytes that reached the target. A sample has its time (``time.monotonic``), and the
         bytes since the link was opened.
@@ -166,8 +158,6 @@ class TestbedLink(OpenLink):
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
-        self._outages: tuple[Outage, ...] = ()
-        """The scheduled outages that the open link has now. Empty before :meth:`begin_outages`."""
         self.port = 0
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
@@ -187,27 +177,20 @@ class TestbedLink(OpenLink):
 
         The proxy's port is stored in ``port``. Raises LinkError if the process of the links has ended.
         """
-        # The times of outages count from begin_outages, since a slow start must not use them up.
-        self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
+        self.port = self._process.open(self.name, port, self.shape, host=host)
 
     def begin_outages(self) -> None:
         """Start the clock of the link's scheduled outages. Each outage begins and ends a number of seconds after this
         call. Call this once.
         """
-        if self.shape.outages:
-            self._outages = self.shape.outages
-            self._set(self.shape, self._held)
+        if self._link.shape.outages:
+            self._set(replace(self.shape, outages=self._link.shape.outages), self._held)
 
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
 
-        ``timeout`` is in seconds; None: the default limit of the topology's waits. Raises NotCaughtUp after this time,
-        and OptionError for another state.
+        ``timeout`` is in seconds; None: the default limit of the topology's waits. Raises NotCaughtUp after this time.
         """
-        if state not in get_args(LinkState):
-            raise OptionError(
-                f"link {self.name}: there is no state {state!r}: give {', '.join(get_args(LinkState))}"
-            )
         limit = self._wait_timeout if timeout is None else timeout
         until(
             lambda: self.counters.state == state,
@@ -218,8 +201,8 @@ class TestbedLink(OpenLink):
             ),
         )
 
-    def set(self, **changes: Unpack[_Changes]) -> None:
-        """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
+    def set(self, **changes: Any) -> None:
+        """Change the ``rate`` (bits a second or ``"2mbit"``), the ``delay`` or the ``jitter`` (seconds or ``"50ms"``).
 
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError for an invalid value.
         """
@@ -236,12 +219,12 @@ class TestbedLink(OpenLink):
         """Give the link the rate, delay and jitter that the topology defines. A cut, a silence, a present outage, and
         the additional delay of :meth:`hold` end. Later scheduled outages still take place.
         """
-        self._set(self._link.shape, 0.0)
+        self._set(replace(self._link.shape, outages=self.shape.outages), 0.0)
         self.heal()
 
     def _set(self, shape: LinkShape, held: float) -> None:
         # A value that no link can have changes nothing.
-        self.reshape(replace(shape, delay=shape.delay + held, outages=self._outages))
+        self.reshape(replace(shape, delay=shape.delay + held))
         self.shape, self._held = shape, held
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
@@ -429,19 +412,14 @@ class TestbedNode(abc.ABC):
     def _end(self, *, in_order: bool) -> None:
         """End the node's process or thread, by a regular shutdown (``in_order``) or with SIGKILL."""
 
-    def _spawn(
-        self, arguments: Sequence[str], environment: Mapping[str, str] = {}, *, is_executed: bool = False
-    ) -> Child:
+    def _spawn(self, arguments: Sequence[str], *, is_executed: bool = False) -> Child:
         """Let the keeper (the process that starts all processes of a topology) start the node's process. Store the
         process in :attr:`process`, and return it.
 
         ``arguments`` are those of a ``dumpfilter`` command. With ``is_executed`` they are instead the whole command
-        line of another program, such as ``mysqld``. ``environment`` has variables that the process gets in addition.
-        Its output is appended to the node's log file. Raises StartFailed if the program cannot be executed.
+        line of another program, such as ``mysqld``. The process's output is appended to the node's log file.
         """
-        self.process = self._ground.start(
-            Program(self.name, arguments, self.log, environment, is_executed=is_executed)
-        )
+        self.process = self._ground.start(Program(self.name, arguments, self.log, is_executed=is_executed))
         return self.process
 
     @property

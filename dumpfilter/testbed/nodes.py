@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.files import writing
 from dumpfilter.binlog.events import OF_FILES
-from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
 from dumpfilter.console.auth import DEFAULT_USER
@@ -36,7 +35,7 @@ from dumpfilter.receiver.store import OpenFile
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed, TestbedError
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError
 from dumpfilter.testbed.keeper import Child
 from dumpfilter.testbed.node import END_TIMEOUT, PAUSED, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers.server import (
@@ -149,16 +148,11 @@ class OwnNode(TestbedNode):
                 arguments += [option, str(self._ports[purpose]), f"{option}-file", str(files[purpose])]
             return self._spawn(arguments)
 
-        def failure(told: str, code: int | None) -> StartFailed:
-            how = "did not get ready" if code is None else f"ended with exit code {code}"
-            return StartFailed(f"{self.name}: the {self.kind} {how}:\n{told[-_LOG_SHOWN:]}")
+        def lacks() -> str:
+            return "" if all(file.exists() for file in files.values()) else "did not get ready"
 
         start_process(
-            launch,
-            lambda: all(file.exists() for file in files.values()),
-            failure,
-            log=self.log,
-            deadline=time.monotonic() + ground.start_timeout,
+            f"{self.name}: the {self.kind}", launch, lacks, log=self.log, timeout=ground.start_timeout
         )
 
     def _config(self) -> list[str]:
@@ -376,7 +370,9 @@ _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated use
 """The users under which SHOW PROCESSLIST lists the server's own threads, and replicas that are just logging in."""
 
 _LAST_LOOK = 5.0
-"""The time limit for reading the positions of a replica's channels before its server ends, seconds."""
+"""The time limit for reading the positions of a replica's channels before its server ends, seconds. They cannot be read
+from the server's files afterwards.
+"""
 
 
 class SqlNode(TestbedNode):
@@ -494,25 +490,11 @@ class StartedServer(SqlNode):
 
     def _end_if_running(self, *, in_order: bool) -> None:
         with self._lock:
-            if self.is_running:
-                self._note_channels()
+            # A server that does not answer has earlier places.
+            looking = threading.Thread(target=self.channels, name=f"last look at {self.name}", daemon=True)
+            looking.start()
+            looking.join(_LAST_LOOK)
             super()._end_if_running(in_order=in_order)
-
-    def _note_channels(self) -> None:
-        """Read the positions of the replication channels before the server ends, and store them for statuses after its
-        end. They cannot be read from the server's files afterwards.
-
-        If the server does not answer within :data:`_LAST_LOOK` seconds, earlier positions stay.
-        """
-
-        def look() -> None:
-            with contextlib.suppress(DumpfilterError, OSError):
-                self.channels()
-
-        # A server that does not answer has earlier places.
-        looking = threading.Thread(target=look, name=f"last look at {self.name}", daemon=True)
-        looking.start()
-        looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
         """Return the state of each replication channel of the server. A channel is left out while its origin (the
@@ -546,15 +528,9 @@ class StartedServer(SqlNode):
         that the replica reports may lie before transactions that it has applied.
         """
         watched, last = feed.origin.watched, self._last[feed.channel]
-        found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))
-        place = channel.applied if found is None else found
-        lag = watched.lag_of(place)
-        if found is None and lag != NO_LAG:
-            with contextlib.suppress(DumpfilterError):
-                written = feed.origin.goal().gtids
-                if written and parse_gtid_set(written).issubset(parse_gtid_set(channel.gtids)):
-                    lag = NO_LAG
-        return replace(channel, applied=place, lag=lag)
+        known = last.gtids, last.applied
+        place = applied_place(watched.files(), channel.applied, channel.gtids, known) or channel.applied
+        return replace(channel, applied=place, lag=watched.lag_of(place))
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
         server_id = self._ground.server_id(self.name)
@@ -716,9 +692,6 @@ class Replay:
         """Whether all transactions have been written."""
         self._tables = tables
         self._directory = directory
-        self._ready, self._ended = threading.Event(), threading.Event()
-        if self.is_done:
-            self._ended.set()
         self._changed = threading.Condition()
         """The condition that a resumed or closed replay notifies."""
         self._is_closed = False
@@ -730,16 +703,15 @@ class Replay:
         """Start the thread, which copies the binlog set: it writes each transaction when it is due. The first file and
         the index exist when the method returns.
 
-        With ``is_paused`` the clock stands, and the first transaction is written only after :meth:`resume`. Raises the
-        error that has ended the thread, if it could not write the first file.
+        With ``is_paused`` the clock stands, and the first transaction is written only after :meth:`resume`. Raises
+        OutputError if the first file cannot be written.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
         self._paused_at = self._began if is_paused else None
+        self._steps = self._write()
+        self._first = next(self._steps, 0)
         self._thread.start()
-        self._ready.wait()
-        if self.error is not None:
-            raise self.error
 
     def wait_done(self, timeout: float) -> bool:
         """Wait until all transactions of the binlog set are written, and return True. Return False if that takes longer
@@ -747,7 +719,8 @@ class Replay:
 
         Raises the error that has ended the thread, such as an OutputError for a full disk.
         """
-        self._ended.wait(timeout)
+        if not self.is_done:
+            self._thread.join(timeout)
         if self.error is not None:
             raise self.error
         return self.is_done
@@ -782,43 +755,37 @@ class Replay:
 
     def _run(self) -> None:
         try:
-            self.is_done = all(map(self._write, self._tables))
+            with contextlib.closing(self._steps) as steps:
+                self.is_done = all(map(self._wait_until, itertools.chain([self._first], steps)))
         except Exception as error:
             # A thread that ended without an error would count as done.
             self.error = error
-        self._ended.set()
-        self._ready.set()
 
-    def _write(self, table: Timetable) -> bool:
-        """Write one file of the binlog set, each transaction when it is due. ``table`` has the file's transactions and
-        the times at which they are due.
+    def _write(self) -> Generator[int, None, None]:
+        """Write the binlog set, and yield before each transaction the time at which the transaction is due.
 
-        Return False if the replay was closed meanwhile, otherwise True.
+        The transactions that are due by then are written in the next step. The first file, without transactions, and
+        the index are written in the first step.
         """
-        is_first = table is self._tables[0]
-        # A server makes its next file when it has something to write, at the latest.
-        if table.due.size and not is_first and not self._wait_until(int(table.due[0])):
-            return False
-        with BinlogFile(table.file) as source:
-            head = source.read(0, source.first_event)
-            made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
-            try:
-                _copy(source, made, len(head), table.head)
-                with writing(self.index), open(self.index, "a") as index:
-                    index.write(f"./{source.name}\n")
-                self._ready.set()
-                at, number = table.head, 0
-                while number < table.end.size:
-                    if not self._wait_until(int(table.due[number])):
-                        return False
-                    ready = max(int(np.searchsorted(table.due, self._clock(), side="right")), number + 1)
-                    end = int(table.end[ready - 1])
-                    _copy(source, made, at, end)
-                    at, number = end, ready
-                made.clear_in_use()
-            finally:
-                made.close()
-        return True
+        for table in self._tables:
+            if table.due.size and table is not self._tables[0]:
+                # A server makes its next file when it has something to write, at the latest.
+                yield int(table.due[0])
+            with BinlogFile(table.file) as source:
+                head = source.read(0, source.first_event)
+                made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
+                with contextlib.closing(made):
+                    _copy(source, made, len(head), table.head)
+                    with writing(self.index), open(self.index, "a") as index:
+                        index.write(f"./{source.name}\n")
+                    at, number = table.head, 0
+                    while number < table.end.size:
+                        yield int(table.due[number])
+                        ready = max(int(np.searchsorted(table.due, self._clock(), side="right")), number + 1)
+                        end = int(table.end[ready - 1])
+                        _copy(source, made, at, end)
+                        at, number = end, ready
+                    made.clear_in_use()
 
     def _clock(self) -> int:
         """Return the time since the start of the replay, without pauses, microseconds."""
@@ -857,18 +824,12 @@ class Files(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        # Files that are complete at once need nothing written.
-        self._replay = Replay([], self.directory, "")
-
-    def release(self) -> None:
-        """Continue to write the node's binlog files, after a pause or after a start with ``hold`` (see
-        :func:`dumpfilter.testbed.starting.up`). Without a pause nothing changes.
-        """
-        self._replay.resume()
+        self.replay = Replay([], self.directory, "")
+        """The thread that writes the files. Files that are complete at once need none."""
 
     def _begin(self) -> None:
         if self._watched is not None:
-            self.release()
+            self.replay.resume()
             return
         node, load, holds = self.node, self.node.workload, self._ground.holds_files
         rate, speed = (load.rate, None) if load else (None, node.speed)
@@ -883,30 +844,22 @@ class Files(TestbedNode):
         if not is_whole:
             tables = timetables(source, speed=math.inf if speed is None else speed, rate=rate)
             index = source.index.name if source.index is not None else "binlog.index"
-            self._replay = Replay(tables, self.directory / "binlog", index)
-            self._replay.start(is_paused=holds)
-            binlogs = self._replay.index
+            self.replay = Replay(tables, self.directory / "binlog", index)
+            self.replay.start(is_paused=holds)
+            binlogs = self.replay.index
         self._watched = WatchedSet(binlogs)
 
     def _end(self, *, in_order: bool) -> None:
-        self._replay.pause()
+        self.replay.pause()
 
     def close(self) -> None:
-        self._replay.close()
+        self.replay.close()
         self._state = "stopped"
 
     @property
     def is_done(self) -> bool:
         """Whether all transactions of the replayed or generated binlog set are in the node's binlog files."""
-        return self._replay.is_done
-
-    def wait_done(self, timeout: float) -> bool:
-        """Wait until all transactions of the replayed or generated binlog set are in the node's files, and return True.
-        Return False if that takes longer than ``timeout`` seconds, or if the node was closed before.
-
-        Raises the error that has ended the writing, such as an OutputError for a full disk.
-        """
-        return self._replay.wait_done(timeout)
+        return self.replay.is_done
 
     def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
         return [str(self.watched.source)]
@@ -915,8 +868,8 @@ class Files(TestbedNode):
         return Goal(self, end_of(self.watched.note()))
 
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
-        if self._replay.error is not None:
-            problems.append(f"{self.name}: the replay has ended: {self._replay.error}")
+        if self.replay.error is not None:
+            problems.append(f"{self.name}: the replay has ended: {self.replay.error}")
         return end_of(self.watched.note()) if self._watched is not None else NOWHERE, ""
 
 

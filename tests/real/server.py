@@ -354,9 +354,8 @@ class OtherMariaDb(RealServer):
     def _inside(self, text: str) -> str:
         return text.replace(str(self._root), "", 1)
 
-    def _spawn_inside(self, command: Sequence[str], environment: Mapping[str, str]) -> Process:
-        environment = {name: value for name, value in environment.items() if name != "TMPDIR"}
-        return spawn_bound(["chroot", str(self._root), *map(self._inside, command)], environment)
+    def _spawn_inside(self, command: Sequence[str]) -> Process:
+        return spawn_bound(["chroot", str(self._root), *map(self._inside, command)])
 
     def _make_data(self, directory: Path) -> None:
         command = ["chroot", str(self._root), "mariadb-install-db", "--no-defaults", f"--user={USER}"]

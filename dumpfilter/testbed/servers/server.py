@@ -21,7 +21,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,6 @@ import pymysql
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.security.listening import PORT_TAKEN
-from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child
@@ -321,49 +320,41 @@ _PORT_TAKEN = (PORT_TAKEN, "already in use")
 Process = subprocess.Popen[bytes] | Child
 """A process that a :data:`Spawn` function has started."""
 
-Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
-"""A function that starts a process with a command line and an environment. Its output is not returned."""
+Spawn = Callable[[Sequence[str]], Process]
+"""A function that starts a process with a command line. The process's output is not returned."""
 
 
 def start_process(
-    launch: Callable[[int], Process],
-    is_ready: Callable[[], bool],
-    failure: Callable[[str, int | None], Exception],
-    *,
-    log: Path,
-    deadline: float,
+    title: str, launch: Callable[[int], Process], lacks: Callable[[], str], *, log: Path, timeout: float
 ) -> None:
     """Start a process, and wait until it is ready. If it ends because another process took its port first, start it
-    again, up to ``_MOST_STARTS`` times in all. Raises the error that ``failure`` returns.
+    again, up to ``_MOST_STARTS`` times in all.
 
     Parameters:
+        title: the name of the process in errors.
         launch: starts the process. Its argument is the number of earlier attempts.
-        is_ready: whether the process is ready.
-        failure: returns the error for a process that has ended or does not get ready. Its arguments are what the
-            process wrote into its log since its start, and its exit code (None: it still runs).
+        lacks: returns why the process is not ready yet, such as "does not answer"; empty when it is ready.
         log: the file of the process's log.
-        deadline: the time of ``time.monotonic`` at which a process that is not ready has failed.
+        timeout: the time limit, seconds.
+
+    Raises StartFailed, with the end of the log, for a process that ends or is not ready in time. It is killed then.
     """
-    process: Process
-    begin = 0
-
-    def told() -> str:
-        return log.read_bytes()[begin:].decode(errors="replace") if log.exists() else ""
-
-    def is_ready_or_over() -> bool:
-        return is_ready() or process.poll() is not None
-
+    deadline = time.monotonic() + timeout
     for attempt in range(_MOST_STARTS):
         begin = log.stat().st_size if log.exists() else 0
         process = launch(attempt)
-        until(is_ready_or_over, deadline, lambda: failure(told(), None), poll=_POLL)
+        while (lack := lacks()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(_POLL)
         # An answer may have come from another process, to which this process has lost its port.
         code = process.poll()
-        if code is None:
+        if code is None and not lack:
             return
-        if not any(words in told().lower() for words in _PORT_TAKEN):
+        told = log.read_bytes()[begin:].decode(errors="replace") if log.exists() else ""
+        if code is None or not any(words in told.lower() for words in _PORT_TAKEN):
             break
-    raise failure(told(), code)
+    end_process(process, in_order=False, timeout=STOP_TIMEOUT)
+    how = lack if code is None else f"ended with exit code {code}"
+    raise StartFailed(f"{title} {how}:\n{told[-_LOG_SHOWN:]}")
 
 
 def end_process(process: Process | None, *, in_order: bool, timeout: float) -> None:
@@ -504,30 +495,21 @@ class Server(SqlServer):
         is_new = self._first_statements.exists()
         if is_new:
             options.append(f"--init-file={self._first_statements.resolve()}")
-        answer: Exception | None = None
 
         def launch(attempt: int) -> Process:
             if self.port == 0 or (attempt and is_new):
                 self.port = free_port()
-            environment = {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())}
-            self.process = self.spawn([*self._command(), *options], environment)
+            self.process = self.spawn([*self._command(), *options])
             return self.process
 
-        def is_ready() -> bool:
-            nonlocal answer
+        def lacks() -> str:
             try:
                 SqlServer.connect(self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT).close()
             except NodeIsDown as error:
-                answer = error
-                return False
-            return True
+                return f"does not answer ({error})"
+            return ""
 
-        def failure(told: str, code: int | None) -> StartFailed:
-            self.kill()
-            how = f"does not answer ({answer})" if code is None else f"did not start (exit code {code})"
-            return StartFailed(f"{self.name}: {self.program.title} {how}:\n{told[-_LOG_SHOWN:]}")
-
-        start_process(launch, is_ready, failure, log=self.log, deadline=time.monotonic() + timeout)
+        start_process(f"{self.name}: {self.program.title}", launch, lacks, log=self.log, timeout=timeout)
         if is_new:
             try:
                 self.sql(*self.init)

@@ -95,7 +95,7 @@ def test_a_port_that_another_process_took_first_is_no_trouble(
 
 
 def test_a_server_that_does_not_start_tells_why(server: Make) -> None:
-    with pytest.raises(StartFailed, match=r"^m: MariaDB .* did not start[^$]*no-such-option"):
+    with pytest.raises(StartFailed, match=r"^m: MariaDB .* ended with exit code [^$]*no-such-option"):
         server(options=["no-such-option"]).start()
 
 
