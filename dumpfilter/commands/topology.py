@@ -92,18 +92,16 @@ class JsonOption(Settings):
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
 
-    def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
+    def print(self, told: Any, view: Callable[[Any], RenderableType]) -> None:
         """Print ``told``, the result of a call to a running topology. With ``--json`` it is printed as JSON, otherwise
         as the tables that ``view`` makes of it.
-
-        ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """
         from rich.console import Console
 
         from dumpfilter.analyse.report.terminal import print_json
 
         if self.as_json:
-            print_json(told, indent=indent)
+            print_json(told)
         else:
             Console(highlight=False).print(view(told))
 
@@ -514,7 +512,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
     for method, arguments in given.requests():
         given.ask(method, link=given.link, **arguments)
-    output.print(given.ask("status", link=given.link), lambda link: links_table([link]), indent=None)
+    output.print(given.ask("status", link=given.link), lambda link: links_table([link]))
 
 
 @verb(NODES)
@@ -605,10 +603,8 @@ class SqlSettings(NodeOptions):
 
 
 class LogSettings(NodeOptions):
-    """The options of ``dumpfilter topology logs``: a node (server, master or slave), and the shown part of its log."""
+    """The options of ``dumpfilter topology logs``: a node (server, master or slave), and whether to follow its log."""
 
-    lines: int = setting(0, "--lines", "-n", min=0)
-    """How many of the last lines to print; 0: all lines."""
     follow: bool = setting(False, "--follow", "-f")
     """Print new lines as they are written, until Ctrl-C."""
 
@@ -645,17 +641,15 @@ def logs_command(given: LogSettings) -> None:
 
     Example:
 
-        dumpfilter topology logs web --lines 20 --follow
+        dumpfilter topology logs web --follow
     """
-    seen, lines = 0, given.lines
+    seen = 0
     while True:
         # The topology is asked each time, since the end of the topology ends the command.
         log = Path(given.ask("log", node=given.node))
         data = log.read_bytes()[seen:] if log.exists() else b""
         seen += len(data)
         text = data.decode(errors="replace")
-        if lines:
-            text, lines = "".join(text.splitlines(keepends=True)[-lines:]), 0
         typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
         if not given.follow:
             return

@@ -366,8 +366,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     def down(self) -> None:
         """End all processes of the topology, and remove its files unless they shall be kept. Further calls do nothing.
 
-        A temporary directory, which :func:`up` created, is removed. In a directory that the user named, the logs and
-        the report stay.
+        A temporary directory, which :func:`up` created, is removed. In a directory that the user named, the logs stay.
         """
         with self._lock, uninterrupted():
             self._closing.close()

@@ -20,7 +20,6 @@ import socket
 import socketserver
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -33,8 +32,8 @@ from dumpfilter.testbed.errors import NotUp, TestbedError, TopologyBusy
 STATE = "state.json"
 """The name of the file in a topology's directory that names the process which runs the topology."""
 LOCK = "lock"
-KEPT = ("logs", "report.json")
-"""The names of the files that stay in a named directory after the end of its topology (see :func:`taken`)."""
+LOGS = "logs"
+"""The name of the directory that stays in a named directory after the end of its topology (see :func:`taken`)."""
 
 _TEMPORARY = "dumpfilter-topology-"
 """The prefix of temporary directories. The id and the start time of their process follow."""
@@ -73,9 +72,9 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
     With ``directory`` None the topology gets a temporary directory. A named directory must be new or empty, or have the
     state file of an ended topology. In the last case everything in it is removed first.
 
-    At the end a temporary directory is removed. In a named one only the logs and the report stay. With ``keep`` all
-    files stay. ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down``
-    may end the process, and a named directory that was new or had a state file is removed, too.
+    At the end a temporary directory is removed. In a named one only the logs stay. With ``keep`` all files stay.
+    ``is_command`` tells that the process is ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end the
+    process, and a named directory that was new or had a state file is removed, too.
 
     Raises TopologyBusy if another topology runs in the directory, and TestbedError for a directory with other files.
     """
@@ -88,7 +87,7 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
         # The directory of a topology that was killed has a state file.
         is_made = is_command and (not directory.exists() or (directory / STATE).exists())
         directory.mkdir(parents=True, exist_ok=True)
-        others = {path.name for path in directory.iterdir()} - {LOCK, *KEPT}
+        others = {path.name for path in directory.iterdir()} - {LOCK, LOGS}
         if others and not clean(directory):
             raise TestbedError(
                 f"{directory}: has files that no topology made: name an empty directory or a new one"
@@ -102,7 +101,7 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
             if is_made and not keep:
                 shutil.rmtree(directory, ignore_errors=True)
             elif not keep:
-                remove_files(directory, keep=KEPT)
+                remove_files(directory, keep=LOGS)
 
 
 class Owner(NamedTuple):
@@ -155,27 +154,18 @@ def clean_temporary() -> None:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove all files and directories in ``directory``, except those whose names are in ``keep``. By default the lock
+def remove_files(directory: Path, *, keep: str = LOCK) -> None:
+    """Remove all files and directories in ``directory``, except the one whose name is ``keep``. By default the lock
     file stays.
     """
     # Without the state file nobody would clean the rest, and without the lock another topology could begin.
     for path in sorted(directory.iterdir(), key=lambda path: (path.name == LOCK, path.name == STATE)):
-        if path.name in keep:
+        if path.name == keep:
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def remove_directory(directory: Path) -> None:
-    """Remove a topology's directory with everything in it. Do nothing while the directory has a state file, since its
-    topology then still runs or was not cleaned. Do nothing if there is no such directory.
-    """
-    if directory.exists() and not (directory / STATE).exists():
-        remove_files(directory, keep=())
-        directory.rmdir()
 
 
 @contextlib.contextmanager
@@ -200,11 +190,7 @@ SOCKET = "control.sock"
 
 _MOST_REQUEST = 1 << 20
 _POLL = 0.1
-"""The interval at which the server checks whether it was closed, seconds. It is also the wait after an error, before
-the server accepts the next connection.
-"""
-_LONGEST_END = 10
-"""The time limit for the end of a topology that is still starting, seconds."""
+"""The interval at which the server checks whether it was closed, seconds."""
 
 
 class ControlFailed(TestbedError):
@@ -237,14 +223,6 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
         finally:
             os.umask(before)
         threading.Thread(target=self.serve_forever, args=(_POLL,), name="control", daemon=True).start()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. After an error, such as a lack of file descriptors, wait before the next attempt."""
-        try:
-            return super().get_request()
-        except OSError:
-            time.sleep(_POLL)
-            raise
 
     def server_close(self) -> None:
         """Close the control socket and remove its file. Call this after the topology's end."""
@@ -300,31 +278,17 @@ class Control:
         owner = owner_of(self.directory)
         if owner is not None and not owner.is_command:
             raise self._without_socket()
-        # A topology that ends in order leaves only what its user wants to keep.
-        if owner is None or not self._ends_in_order(owner.pid):
-            if owner_of(self.directory) is not None or not clean(self.directory):
-                raise self._without_socket()
-            remove_directory(self.directory)
-
-    def _ends_in_order(self, pid: int) -> bool:
-        """End the process ``pid``, which runs the topology. Return True if it ended by itself after the signal SIGTERM.
-
-        Return False if it had ended before, or had to be killed. A process is killed if its topology is still starting
-        after ``_LONGEST_END`` seconds.
-        """
-        is_starting = not (self.directory / SOCKET).exists()
-        try:
-            process = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return False
-        with open(process, "rb"), contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, signal.SIGTERM)
-            if not wait([process], _LONGEST_END if is_starting else None):
-                # A process that waits for the compiler does not look at signals.
-                signal.pidfd_send_signal(process, signal.SIGKILL)
-                wait([process])
-                return False
-        return True
+        # The process may end at this moment.
+        with contextlib.suppress(ProcessLookupError):
+            if owner is not None:
+                with open(os.pidfd_open(owner.pid), "rb") as process:
+                    signal.pidfd_send_signal(process.fileno(), signal.SIGTERM)
+                    wait([process.fileno()])
+                # A topology that ends in order leaves only what its user wants to keep.
+                return
+        if not clean(self.directory):
+            raise self._without_socket()
+        shutil.rmtree(self.directory)
 
     def _without_socket(self) -> NotUp:
         """Return the error for a directory whose control socket cannot be reached. Its text says whether a topology is

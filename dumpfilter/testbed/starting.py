@@ -54,7 +54,7 @@ def up(
     if directory is None and keep:
         directory = kept_directory()
     with contextlib.ExitStack() as closing:
-        # The logs and the report of an earlier run stay when the new one fails.
+        # The logs of an earlier run stay when the new one fails.
         given = None if directory is None else Path(directory)
         place = closing.enter_context(taken(given, keep=keep, is_command=is_command))
         links = closing.enter_context(LinkProcess(place / "links.log"))

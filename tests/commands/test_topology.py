@@ -277,7 +277,6 @@ def test_wrong_options_of_link(bed: NotedBed, options: list[str], said: str) -> 
 
 def test_logs(bed: NotedBed) -> None:
     assert ask(bed, "logs", "web").stdout == "one\ntwo\nthree\n"
-    assert ask(bed, "logs", "web", "--lines", "2").stdout == "two\nthree\n"
 
 
 def test_sql_on_a_node_without_a_port(bed: NotedBed) -> None:
