@@ -12,7 +12,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, TypeVar
 
@@ -113,11 +113,9 @@ class Testbed(AbstractContextManager["Testbed"]):
             try:
                 for node in self.nodes.values():
                     started[node.name] = pool.submit(self._start, node, dict(started))
-                done, _ = wait(started.values(), return_when=FIRST_EXCEPTION)
                 for future in started.values():
                     # A source comes before its readers, so that the error that began it all is raised.
-                    if future in done:
-                        future.result()
+                    future.result()
             except BaseException:
                 # The pool waits for its threads, and these wait for the processes that they start.
                 self._ground.end_all()

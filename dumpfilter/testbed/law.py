@@ -26,7 +26,7 @@ from dumpfilter.testbed.errors import LawBroken, NodeIsDown, NotCaughtUp, SqlFai
 from dumpfilter.testbed.node import Feed, Ground, TestbedNode
 from dumpfilter.testbed.nodes import Master, Slave, SqlNode, StartedServer
 from dumpfilter.testbed.servers.server import REPLICATION, Server
-from dumpfilter.testbed.servers.sql import differences, equal_gtids, read_data, wait_for_gtids
+from dumpfilter.testbed.servers.sql import differences, equal_gtids, read_data
 from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import Node, Reading, filter_of
 
@@ -36,7 +36,6 @@ have to be started.
 """
 
 _POLL = 0.1
-_REWRITE = "replicate-rewrite-db"
 
 Filters = tuple[tuple[str, ...], ...]
 """The rules of consecutive filters, in the order in which the filters apply. Each filter is a tuple of options such as
@@ -78,21 +77,6 @@ def filters_on_the_way(feed: Feed) -> Filters:
     ``feed`` is one source of the node. The last filter is the node's own one.
     """
     return tuple(one.reading.rules for one in feed.way)
-
-
-def distinct(filters: Filters) -> Filters:
-    """Return the filter rules in ``filters`` without those of filters that change nothing. If no filter is left, the
-    result is one filter without rules.
-
-    ``filters`` has a tuple of rules for each of consecutive filters. A filter changes nothing if it has no rules. It
-    also changes nothing if its rules are those of the filter before it, and they rename no database.
-    """
-    found: list[tuple[str, ...]] = []
-    for rules in filters:
-        renames = any(rule.startswith(_REWRITE) for rule in rules)
-        if rules and (rules not in found[-1:] or renames):
-            found.append(rules)
-    return tuple(found) or ((),)
 
 
 # -- slaves of dumpfilter
@@ -168,24 +152,6 @@ class _Reference(NamedTuple):
     firsts: Sequence[StartedServer]
     """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
 
-    def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference, a hidden server with which the check compares a replica, has applied what the
-        replica has.
-
-        A MySQL reference waits for ``gtids``, the replica's GTID set. So does a MariaDB reference that reads the origin
-        directly. A MariaDB reference behind other hidden servers waits for everything that its origins wrote before the
-        call, because it never gets the GTIDs of dropped transactions.
-
-        ``deadline`` is a time of ``time.monotonic``, but the wait may take at least one second. Raises NotCaughtUp at
-        the deadline, and earlier if a replication thread has stopped. Raises NodeIsDown if a server does not run.
-        """
-        deadline = max(deadline, time.monotonic() + 1.0)
-        # MySQL passes on an empty transaction for each one that its filter drops, and MariaDB passes on nothing.
-        if self.node.server.family == "mysql" or all(first is self.node for first in self.firsts):
-            wait_for_gtids(self.node.server, gtids, deadline - time.monotonic())
-        else:
-            self.node.catch_up(deadline)
-
     def gtids(self) -> str:
         """Return the GTID set that a replica must have, as text, for comparison with the set that it has.
 
@@ -230,7 +196,7 @@ class References:
     @staticmethod
     def _check(replica: Server, reference: _Reference, deadline: float) -> list[str]:
         while True:
-            reference.reach(replica.applied_gtids(), deadline)
+            reference.node.catch_up(max(deadline, time.monotonic() + 1.0))
             is_late = time.monotonic() > deadline
             ours, theirs = replica.applied_gtids(), reference.gtids()
             is_equal = equal_gtids(ours, theirs)
@@ -260,7 +226,8 @@ class References:
         # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
         ways: dict[tuple[str, Filters], Feed] = {}
         for feed in node.feeds:
-            ways.setdefault((feed.origin.name, distinct(filters_on_the_way(feed))), feed)
+            filters = tuple(rules for rules in filters_on_the_way(feed) if rules) or ((),)
+            ways.setdefault((feed.origin.name, filters), feed)
         if len({origin for origin, _ in ways}) < len(ways):
             # The server skips the second arrival of a GTID, whatever the first arrival's filter left of it.
             raise NotCaughtUp(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from dumpfilter.testbed import law
-from dumpfilter.testbed.law import Filters, References, distinct
+from dumpfilter.testbed.law import References
 from dumpfilter.testbed.node import Ground
 from dumpfilter.testbed.nodes import StartedServer
 
@@ -24,13 +24,12 @@ def test_what_a_replica_applies_during_the_comparison_is_no_difference(
             applied["replica"] = "0-1-2"
         return data
 
-    def reach(gtids: str, _: float) -> None:
-        applied["reference"] = gtids
+    def catch_up(_: float) -> None:
+        applied["reference"] = applied["replica"]
 
     server = SimpleNamespace(name="r", applied_gtids=lambda: applied["replica"])
-    other = SimpleNamespace(
-        node=SimpleNamespace(server=None), reach=reach, gtids=lambda: applied["reference"]
-    )
+    hidden = SimpleNamespace(server=None, catch_up=catch_up)
+    other = SimpleNamespace(node=hidden, gtids=lambda: applied["reference"])
     monkeypatch.setattr(law, "read_data", read_while_a_transaction_comes)
     monkeypatch.setattr(References, "_reference", lambda *_: other)
     node = cast("StartedServer", SimpleNamespace(name="r", server=server))
@@ -45,23 +44,3 @@ def test_a_mariadb_replica_with_two_sources_must_have_the_highest_gtid_of_each_d
 
     firsts = [server("0-101-113,1-104-7"), server("0-101-114"), server("")]
     assert law._Reference(server("0-101-2"), firsts).gtids() == "0-101-114,1-104-7"
-
-
-SHOP = ("replicate-do-db=shop",)
-RENAMES = ("replicate-rewrite-db=a->b",)
-
-
-@pytest.mark.parametrize(
-    ("filters", "found"),
-    [
-        ((), ((),)),
-        (((), SHOP), (SHOP,)),
-        ((SHOP, ()), (SHOP,)),
-        ((SHOP, SHOP, (), SHOP), (SHOP,)),
-        ((("a",), SHOP, ("a",)), (("a",), SHOP, ("a",))),
-        ((RENAMES, RENAMES), (RENAMES, RENAMES)),
-    ],
-    ids=["none", "own", "before", "equal ones", "different ones", "renames"],
-)
-def test_filters_that_change_nothing_need_no_reference(filters: Filters, found: Filters) -> None:
-    assert distinct(filters) == found

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import pymysql
 
-from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
@@ -277,28 +276,20 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
     Raises StartFailed if the command fails, cannot be run, or does not end within ``_TIMEOUT`` seconds.
     """
-    process = None
+    null, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     try:
-        with uninterrupted():
-            process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        told, _ = process.communicate(timeout=_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        raise StartFailed(f"{command[0]} did not end within {_TIMEOUT:.0f} s") from None
-    except OSError as error:
-        raise StartFailed(f"{command[0]}: cannot be run: {error}") from None
-    finally:
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+        with subprocess.Popen(
+            command, env=environment, stdin=null, stdout=pipe, stderr=both, start_new_session=True
+        ) as process:
+            try:
+                told, _ = process.communicate(timeout=_TIMEOUT)
+            except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
-            # The output ends when the last of the child processes has ended.
-            process.communicate()
+                # The output ends when the last of the child processes has ended.
+                process.communicate()
+                raise
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StartFailed(f"{command[0]}: cannot be run: {error}") from None
     if process.returncode:
         raise StartFailed(f"{command[0]} failed:\n{told.decode(errors='replace')[-_LOG_SHOWN:]}")
 
@@ -388,8 +379,7 @@ ADMIN = "root"
 REPLICATION = "repl"
 """The user with which replicas log in, also at the replication ports of dumpfilter."""
 
-_LOWEST_PORT = 10_000
-_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST_PORT, _EPHEMERAL_PORT = 10_000, 32_768
 
 
 @dataclass(eq=False)
@@ -442,11 +432,11 @@ class Server(SqlServer):
     @property
     def replication_address(self) -> SourceAddress:
         """The address, user and password with which a replica connects to this server."""
-        return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
+        return SourceAddress(self.host, self.port, *self.replication)
 
     def prepare(self) -> None:
         """Create the data directory and the passwords of a new server, or read the passwords of an existing one. Raises
-        StartFailed if the data directory cannot be created.
+        StartFailed if the data directory cannot be created, and OSError if another file cannot be created.
         """
         is_new = not self.data.exists()
         if is_new:
@@ -487,10 +477,7 @@ class Server(SqlServer):
         """
         if self.is_running:
             return
-        try:
-            self.prepare()
-        except OSError as error:
-            raise StartFailed(f"{self.name}: its files cannot be made: {error}") from None
+        self.prepare()
         options = [] if replicates else [self.dialect.without_replication]
         is_new = self._first_statements.exists()
         if is_new:
@@ -550,12 +537,8 @@ class Server(SqlServer):
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in ``timeout``
-        seconds is killed. A new server whose ``init`` statements have not all run is killed at once.
+        seconds is killed.
         """
-        if self._first_statements.exists():
-            # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
-            self.kill()
-            return
         if self.is_running and self.family == "mysql":
             # MySQL's dump threads would delay the server's end by about ten seconds.
             with contextlib.suppress(TestbedError):
@@ -594,23 +577,19 @@ class Server(SqlServer):
 def free_port() -> int:
     """Return a port of 127.0.0.1 on which no process listens now.
 
-    The port is below the range that the system uses for outgoing connections. So none of them takes it while a server
-    is stopped. If that range begins too low, the port is any that the system chooses.
+    The port is below the range that Linux uses for outgoing connections by default. So none of them takes it while a
+    server is stopped.
     """
-    highest = 32_768
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        highest = int(_EPHEMERAL.read_text().split()[0])
-    chance = random.SystemRandom()
     while True:
-        port = chance.randrange(_LOWEST_PORT, highest) if highest > _LOWEST_PORT else 0
+        # Processes with equal seeds must not choose equal ports.
+        port = random.SystemRandom().randrange(_LOWEST_PORT, _EPHEMERAL_PORT)
         with socket.socket() as probe:
             try:
                 probe.bind((ADDRESS, port))
+                return port
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
-            else:
-                return int(probe.getsockname()[1])
 
 
 def write_secret(path: Path, text: str) -> None:
