@@ -26,7 +26,7 @@ from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper, Program
 from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
-from dumpfilter.testbed.servers.sql import Account, SqlServer
+from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
 from dumpfilter.testbed.values import (
     NO_LAG,
     ChannelState,
@@ -252,8 +252,8 @@ class TestbedLink(OpenLink):
 
 _SQL_TIMEOUT = 60.0
 
-PAUSED = "is paused (resume() it)"
-"""The words with which an error explains that a paused node does not catch up."""
+_TURN = 1.0
+"""The interval at which the threads of a node are checked for errors during a wait, seconds."""
 
 
 class Goal(NamedTuple):
@@ -606,7 +606,28 @@ class TestbedNode(abc.ABC):
         """Wait until the node has applied (as a master: received) a binlog up to the end that ``goal`` records.
 
         Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``, and earlier if a replication thread has
-        stopped with an error. Raises NodeIsDown for a node that does not run.
+        stopped, unless the node is paused. Raises NodeIsDown for a node that does not run.
+        """
+        stopped_before = False
+        while lack := self._lack(goal, max(min(_TURN, deadline - time.monotonic()), 0.0)):
+            self._check_running()
+            threads: list[ChannelState] = []
+            if self.applies and not self._is_paused:
+                with contextlib.suppress(DumpfilterError):
+                    threads = channel_states(self.server)
+            # A thread without an error may be about to start, after a restart of the node or a change of its delay.
+            stopped = any("No" in (one.io, one.sql) for one in threads)
+            has_failed = stopped and (stopped_before or any(one.errors for one in threads))
+            stopped_before = stopped
+            if has_failed or time.monotonic() >= deadline:
+                paused = "is paused (resume() it): " if self._is_paused else ""
+                states = "".join(f"; {one.threads}" for one in threads)
+                faults = "".join(feed.fault for feed in self.feeds)
+                raise NotCaughtUp(f"{self.name}: {paused}{lack}{states}{faults}")
+
+    def _lack(self, goal: Goal, timeout: float) -> str:
+        """Wait at most ``timeout`` seconds until the node has applied (as a master: received) a binlog up to ``goal``.
+        Return an empty text then, and otherwise a text that says what the node has applied and what it should have.
         """
         raise NotImplementedError
 

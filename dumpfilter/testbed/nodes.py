@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,9 +35,9 @@ from dumpfilter.receiver.store import OpenFile
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError
+from dumpfilter.testbed.errors import NodeIsDown, NotRunnable, TestbedError
 from dumpfilter.testbed.keeper import Child
-from dumpfilter.testbed.node import END_TIMEOUT, PAUSED, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers.server import (
     ADDRESS,
     REPLICATION,
@@ -57,7 +57,6 @@ from dumpfilter.testbed.servers.sql import (
     channel_states,
     databases_of,
     identifier,
-    wait_for_gtids,
 )
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
@@ -67,8 +66,6 @@ from dumpfilter.topology.notations import toml_value
 
 _POLL = 0.005
 _LOG_SHOWN = 2000
-_LOOK_FOR_ERRORS = 1.0
-"""The interval at which the threads of a slave are checked for errors during a wait, seconds."""
 
 _CONNECT_RETRY = "0.5"
 """The longest time between two attempts of a slave to connect, seconds, so that a link that heals is used soon."""
@@ -101,15 +98,10 @@ class OwnNode(TestbedNode):
     @property
     def server(self) -> SqlServer:
         account = Account(DEFAULT_USER, self._ground.console_password)
-        return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
+        return SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        return ADDRESS, self._known_port("replica" if reader == "server" else "grpc")
-
-    def _known_port(self, purpose: str) -> int:
-        if purpose not in self._ports:
-            raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port")
-        return self._ports[purpose]
+        return ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
 
     def _arguments(self) -> list[str]:
         """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
@@ -182,41 +174,14 @@ class OwnNode(TestbedNode):
         """
         raise NotImplementedError
 
-    def wait_for(self, goal: Goal, deadline: float) -> None:
-        next_look = time.monotonic() + _LOOK_FOR_ERRORS
+    def _lack(self, goal: Goal, timeout: float) -> str:
+        end = time.monotonic() + timeout
         mine = [feed for feed in self.feeds if feed.origin is goal.origin]
         while late := [feed for feed in mine if self.applied_place(feed) < goal.place]:
-            if not self.is_running:
-                raise NodeIsDown(
-                    f"{self.name}: the {self.kind} is {self.state}, at {self.applied_place(late[0])}"
-                )
-            now, has_failed = time.monotonic(), False
-            if now >= next_look and not self._is_paused:
-                next_look = now + _LOOK_FOR_ERRORS
-                threads = self._threads()
-                its = [threads[feed.channel] for feed in late if feed.channel in threads]
-                has_failed = any(one.sql == "No" and one.errors for one in its)
-            if has_failed or now > deadline:
-                raise NotCaughtUp("\n".join(self._behind(feed, goal) for feed in late))
+            if time.monotonic() >= end or not self.is_running:
+                return f"has applied {self.applied_place(late[0])} of {goal.origin.name}, and should have {goal.place}"
             time.sleep(_POLL)
-
-    def _threads(self) -> Mapping[str, ChannelState]:
-        """Return the states of the node's replication channels, with their threads, in a dictionary by the channels'
-        names. It is empty if the node's SQL console does not answer, and for a master.
-        """
-        problems: list[str] = []
-        told = {one.channel: one for one in self._told_channels(problems) if one.io}
-        return {} if problems else told
-
-    def _behind(self, feed: Feed, goal: Goal) -> str:
-        """Return a text for an error, which says how far a channel (of the source ``feed``) is from ``goal``, and
-        why.
-        """
-        told = f"has applied {self.applied_place(feed)} of {goal.origin.name}, and should have {goal.place}"
-        if self._is_paused:
-            return f"{self.name}: {PAUSED}: {told}"
-        its = self._threads().get(feed.channel)
-        return f"{self.name}: {told}{'' if its is None else f'; {its.threads}'}{feed.fault}"
+        return ""
 
 
 class Master(OwnNode):
@@ -266,8 +231,9 @@ class Master(OwnNode):
     def applied_place(self, feed: Feed) -> Place:
         return end_of(self.store.files())
 
-    def _behind(self, feed: Feed, goal: Goal) -> str:
-        return f"{super()._behind(feed, goal)}:\n{self.logs[-_LOG_SHOWN:]}"
+    def _lack(self, goal: Goal, timeout: float) -> str:
+        lack = super()._lack(goal, timeout)
+        return lack and f"{lack}; its log ends with:\n{self.logs[-_LOG_SHOWN:]}"
 
 
 class Slave(OwnNode):
@@ -537,16 +503,11 @@ class StartedServer(SqlNode):
         sources = {feed.channel: feed.source for feed in self.feeds}
         return tuple(replace(one, **sources[one.channel].counted_for(server_id)) for one in self.channels())
 
-    def wait_for(self, goal: Goal, deadline: float) -> None:
-        try:
-            wait_for_gtids(
-                self.server,
-                goal.gtids or goal.origin.all_gtids(),
-                max(deadline - time.monotonic(), 0.0),
-                held=lambda: PAUSED if self._is_paused else "",
-            )
-        except NotCaughtUp as error:
-            raise NotCaughtUp(f"{error}{''.join(feed.fault for feed in self.feeds)}") from None
+    def _lack(self, goal: Goal, timeout: float) -> str:
+        gtids = goal.gtids or goal.origin.all_gtids()
+        if not gtids or self.server.sql(self.server.dialect.wait(gtids, timeout)) == [(0,)]:
+            return ""
+        return f"has applied {self.server.applied_gtids() or 'no GTID'}, and should have {gtids}"
 
     def hold_behind(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed

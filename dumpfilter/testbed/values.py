@@ -97,17 +97,20 @@ class ChannelState:
 
     @property
     def threads(self) -> str:
-        """The states of the channel's I/O thread and SQL thread, and their errors, as one text."""
-        return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
+        """The states of the channel's I/O thread and SQL thread, and their errors, as one text. The text begins with
+        the channel's name, unless this is empty.
+        """
+        name = f"channel {self.channel}: " if self.channel else ""
+        return (
+            f"{name}I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {one}' for one in self.errors)}"
+        )
 
     @property
     def problem(self) -> str:
         """A text with the states and errors of the channel's I/O thread and SQL thread, if one of them does not run;
         otherwise empty.
         """
-        if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
-            return ""
-        return f"{f'channel {self.channel}: ' if self.channel else ''}{self.threads}"
+        return "" if (self.io, self.sql) in (("Yes", "Yes"), ("", "")) else self.threads
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -18,12 +17,11 @@ from urllib.parse import quote
 
 import pymysql
 
-from dumpfilter.analyse.report.text import human_seconds
 from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed
+from dumpfilter.testbed.errors import NodeIsDown, SqlFailed
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Place
 
 # -- the dialects
@@ -338,9 +336,6 @@ class RunningServer(SqlServer):
 
 # -- replicas
 
-_TURN = 1.0
-"""The length of one wait for GTIDs, seconds. After each wait the threads' errors are checked."""
-
 
 def channel_states(server: SqlServer) -> list[ChannelState]:
     """Return the state of each replication channel of a server, as SHOW REPLICA STATUS tells it. A server without
@@ -381,48 +376,6 @@ def status_rows(server: SqlServer) -> list[dict[str, Any]]:
 
 def _text(value: Any) -> Any:
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
-
-
-def wait_for_gtids(
-    server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
-) -> None:
-    """Wait until the replica ``server`` has applied the GTID set ``gtids``. For an empty set return at once.
-
-    ``held`` returns why the replica's threads are paused on purpose, or an empty text. The threads of a paused replica
-    may start again, so that the wait continues to its limit.
-
-    Raises NotCaughtUp after ``timeout`` seconds. It is raised earlier for a server without channels, and if a thread of
-    the replica has stopped without a pause. Raises NodeIsDown if the server cannot be reached.
-    """
-    deadline = time.monotonic() + timeout
-    stopped_before = False
-    while gtids:
-        left = max(deadline - time.monotonic(), 0.0)
-        try:
-            if server.sql(server.dialect.wait(gtids, min(left, _TURN))) == [(0,)]:
-                return
-            channels = channel_states(server)
-        except SqlFailed as error:
-            raise NotCaughtUp(f"{server.name}: cannot be waited for: {error}") from None
-        if not channels:
-            raise NotCaughtUp(f"{server.name}: is no replica: point it at a source")
-        # A thread without an error may be about to start, after a restart of the server or a change of its delay.
-        paused = held()
-        stopped = not paused and any("No" in (state.io, state.sql) for state in channels)
-        has_failed = stopped and (stopped_before or any(state.errors for state in channels))
-        stopped_before = stopped
-        if has_failed or left == 0.0:
-            why = "has stopped before" if has_failed else f"did not reach within {human_seconds(timeout)}"
-            # The threads of a paused replica have stopped on purpose.
-            states = "".join(
-                f"; channel {state.channel!r}: applied up to {state.applied}, {state.threads}"
-                for state in channels
-                if not paused
-            )
-            raise NotCaughtUp(
-                f"{server.name}: {f'{paused}: ' if paused else ''}{why} {gtids}, and is at "
-                f"{server.applied_gtids() or 'no GTID'}{states}"
-            )
 
 
 # -- data
