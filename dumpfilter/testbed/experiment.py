@@ -36,18 +36,7 @@ from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RE
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.simulation.flow import (
-    PACKET_BYTES,
-    Arrived,
-    Flow,
-    Form,
-    Group,
-    Route,
-    Router,
-    content,
-    outcomes_of,
-    run_of,
-)
+from dumpfilter.simulation import flow
 from dumpfilter.simulation.plan import (
     Clock,
     Plan,
@@ -750,17 +739,17 @@ def figures(measured: Measured, *, limit: int) -> Run:
 
     ``limit`` is a lag, microseconds. The results have the time during which the lag of a node was above this limit.
     """
-    router, setting = Router(measured.plan), measured.setting
-    groups = [Group(setting, router.routes(node, setting), (node,)) for node in measured.plan.nodes]
+    router, setting = flow.Router(measured.plan), measured.setting
+    groups = [flow.Group(setting, router.routes(node, setting), (node,)) for node in measured.plan.nodes]
     flows = {
         group: [_flow(measured, group.nodes[0], *each) for each in enumerate(group.routes)]
         for group in groups
     }
-    outcomes = [outcomes_of([group], of_group, limit=limit)[0] for group, of_group in flows.items()]
-    return run_of(groups, outcomes, flows.__getitem__, method=Method.MEASURED)
+    outcomes = [flow.outcomes_of([group], of_group, limit=limit)[0] for group, of_group in flows.items()]
+    return flow.run_of(groups, outcomes, flows.__getitem__, method=Method.MEASURED)
 
 
-def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
+def _flow(measured: Measured, node: PlannedNode, number: int, route: flow.Route) -> flow.Flow:
     """Return the transactions that a node received over one channel, and their bytes, from the logs of a measured run.
     Times are microseconds since the first commit.
 
@@ -774,7 +763,7 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
     is_first = channel is sharing[0]
     origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
     traffic = origin.traffic
-    crossed = content(traffic, last.form, last.filter)
+    crossed = flow.content(traffic, last.form, last.filter)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
 
@@ -791,11 +780,11 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
         parts.append(log.before)
     nbytes = sum(one.bytes for one in parts)
     # A real replica in place of a slave reads MySQL's protocol, too.
-    if last.form in (Form.PACKETS, Form.STAND_INS):
-        nbytes += PACKET_BYTES * sum(one.events for one in parts)
+    if last.form in (flow.Form.PACKETS, flow.Form.STAND_INS):
+        nbytes += flow.PACKET_BYTES * sum(one.events for one in parts)
     received_at = np.maximum.accumulate(times[came]) - traffic.time[:1]
-    return Flow(
-        Arrived(came, committed, received_at - committed, len(expected) - len(came)),
+    return flow.Flow(
+        flow.Arrived(came, committed, received_at - committed, len(expected) - len(came)),
         nbytes,
         None,
         (measured.crossed[leg.link] if is_first else 0) - nbytes,

@@ -38,6 +38,7 @@ from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotRunnable, TestbedError
 from dumpfilter.testbed.keeper import Child
 from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.servers.server import (
     ADDRESS,
     REPLICATION,
@@ -47,16 +48,6 @@ from dumpfilter.testbed.servers.server import (
     free_port,
     start_process,
     write_secret,
-)
-from dumpfilter.testbed.servers.sql import (
-    DIALECTS,
-    Account,
-    RunningServer,
-    SourceAddress,
-    SqlServer,
-    channel_states,
-    databases_of,
-    identifier,
 )
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
@@ -79,7 +70,7 @@ class OwnNode(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self.account = Account(REPLICATION, ground.replication_password)
+        self.account = sql.Account(REPLICATION, ground.replication_password)
         # A hidden master, from which a check's reference reads, is no node of the topology.
         readers = ground.topology.readers.get(node.name, [])
         self.accounts: list[dict[str, Any]] = [
@@ -96,9 +87,9 @@ class OwnNode(TestbedNode):
         self._serves_slaves = self.kind == "master" or any(reader.kind == "slave" for reader in readers)
 
     @property
-    def server(self) -> SqlServer:
-        account = Account(DEFAULT_USER, self._ground.console_password)
-        return SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
+    def server(self) -> sql.SqlServer:
+        account = sql.Account(DEFAULT_USER, self._ground.console_password)
+        return sql.SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
         return ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
@@ -269,7 +260,7 @@ class Slave(OwnNode):
             "--summary=none",
             *(["--skip-replica-start"] if self._is_paused else []),
             *([f"--source-ssl-ca={self._ground.certificate}"] if self.feeds[0].source.node.tls else []),
-            *DIALECTS["mysql"].rule_options(rules),
+            *sql.DIALECTS["mysql"].rule_options(rules),
             *(["--filter-semantics=effective"] if is_effective else []),
         ]
 
@@ -317,7 +308,7 @@ class Slave(OwnNode):
         told: dict[str, dict[str, Any]] = {}
         if self.is_running:
             try:
-                for one in channel_states(self.server):
+                for one in sql.channel_states(self.server):
                     told[one.channel] = {"io": one.io, "sql": one.sql, "errors": one.errors}
                 for name, received, dropped in self.execute(
                     "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"
@@ -405,7 +396,7 @@ class StartedServer(SqlNode):
         # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
         domain = [f"--gtid-domain-id={origins.index(self.name)}"] if self.name in origins[1:] else []
         # A replica does not write the statements to its binlog.
-        self._init = (DIALECTS[node.family].without_binlog, *node.init) if feeds else node.init
+        self._init = (sql.DIALECTS[node.family].without_binlog, *node.init) if feeds else node.init
         self._server = Server(
             find_program(node.family, node.program, node.root or ""),
             self.directory,
@@ -437,7 +428,7 @@ class StartedServer(SqlNode):
 
     def _follow(self, feed: Feed) -> None:
         node, account = feed.source.node, feed.source.account
-        address = SourceAddress(
+        address = sql.SourceAddress(
             *feed.address,
             account.user,
             account.password,
@@ -475,7 +466,7 @@ class StartedServer(SqlNode):
             if self.feeds and self.is_running:
                 with contextlib.suppress(TestbedError):
                     gtids = self.server.applied_gtids()
-                    for told in channel_states(self.server):
+                    for told in sql.channel_states(self.server):
                         if told.channel in now:
                             now[told.channel] = replace(told, source=now[told.channel].source, gtids=gtids)
             found = {}
@@ -538,9 +529,11 @@ class StartedServer(SqlNode):
 
     def drop_databases(self) -> None:
         """Drop all databases but the system databases, such as ``mysql`` and ``sys``."""
-        for name in databases_of(self.server):
+        for name in sql.databases_of(self.server):
             # A filter asks for the current database. So replicas that have the database drop it, too.
-            self.server.sql("SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE {identifier(name)}", database=name)
+            self.server.sql(
+                "SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE {sql.identifier(name)}", database=name
+            )
 
     def run_init(self) -> None:
         """Run again the SQL statements that the topology defines for a new server (``init``). On a replica they are not
@@ -563,15 +556,15 @@ class RunningServerNode(SqlNode):
         except OptionError as error:
             raise NodeError(self.name, "connect", str(error)) from None
         self._query = "".join(url.partition("?")[1:])
-        self.account = Account(found.user, found.password)
+        self.account = sql.Account(found.user, found.password)
         for reader in ground.topology.readers[self.name]:
             if self._watched is None and reader.kind != "server":
                 # The server's own files may be on another machine. A master has received the same binlog.
                 self._watched = WatchedSet(ground.directory / reader.name / "store")
 
     @cached_property
-    def server(self) -> SqlServer:
-        return RunningServer(self.name, self._address.host, self._address.port, self.account)
+    def server(self) -> sql.SqlServer:
+        return sql.RunningServer(self.name, self._address.host, self._address.port, self.account)
 
     def _begin(self) -> None:
         self._ports = {"sql": self.port}

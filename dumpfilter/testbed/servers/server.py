@@ -32,15 +32,7 @@ from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child
-from dumpfilter.testbed.servers.sql import (
-    DIALECTS,
-    Account,
-    Rules,
-    SourceAddress,
-    SqlServer,
-    channel_states,
-    quoted,
-)
+from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.values import Place
 
 # -- programs
@@ -80,7 +72,7 @@ class Program(NamedTuple):
     @property
     def title(self) -> str:
         """The program's family and version as text for people."""
-        return f"{DIALECTS[self.family].title} {self.version}"
+        return f"{sql.DIALECTS[self.family].title} {self.version}"
 
 
 def command_in(root: str, program: str) -> list[str]:
@@ -105,7 +97,7 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     the program is ``usr/sbin/mysqld`` (or ``mariadbd``) of another system, such as one that debootstrap has made.
     Raises ServerMissing if there is no such program, or if it is too old or of the other family.
     """
-    words = DIALECTS[family]
+    words = sql.DIALECTS[family]
     named = str(Path(root, "usr/sbin", words.program)) if root else named or os.environ.get(words.variable)
     path = shutil.which(named) if named else _which(words.program)
     if path is None and named:
@@ -134,7 +126,7 @@ def _how_to_install(family: Family) -> str:
 
     The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
     """
-    ours, other = DIALECTS[family], DIALECTS["mariadb" if family == "mysql" else "mysql"]
+    ours, other = sql.DIALECTS[family], sql.DIALECTS["mariadb" if family == "mysql" else "mysql"]
     if _which(other.program) is not None:
         return (
             f"unpack {ours.title}'s tar archive for Linux ({ours.archive}), since its packages would remove "
@@ -204,7 +196,7 @@ def make_data(program: Program, directory: Path, options: Sequence[str] = ()) ->
         for option in options
         if option.lstrip("-").partition("=")[0].replace("_", "-") in _FIXED_AT_FIRST
     )
-    fixed = [*DIALECTS[program.family].small, *own]
+    fixed = [*sql.DIALECTS[program.family].small, *own]
     try:
         shutil.copytree(_template(program, fixed), directory, symlinks=True)
     except OSError as error:
@@ -383,7 +375,7 @@ _LOWEST_PORT, _EPHEMERAL_PORT = 10_000, 32_768
 
 
 @dataclass(eq=False)
-class Server(SqlServer):
+class Server(sql.SqlServer):
     """A server with its own data directory, which can be stopped, killed and started again.
 
     The server listens on a port of 127.0.0.1. It has two accounts with random passwords: ``account`` has all
@@ -403,7 +395,7 @@ class Server(SqlServer):
     server_id: int
     options: Sequence[str] = ()
     """Further options of the command line. They take precedence over all other options."""
-    rules: Rules = field(default_factory=dict)
+    rules: sql.Rules = field(default_factory=dict)
     """The server's own filter rules, by channel."""
     init: Sequence[str] = ()
     """Statements that run once, when the server is new."""
@@ -416,13 +408,13 @@ class Server(SqlServer):
     process: Process | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        super().__init__(self.name, self.program.family, ADDRESS, self.port, Account(ADMIN, ""))
+        super().__init__(self.name, self.program.family, ADDRESS, self.port, sql.Account(ADMIN, ""))
         self.options = [option if option.startswith("-") else f"--{option}" for option in self.options]
         self.log = self.directory / self.log
         self.data = self.directory / "data"
         self.socket = self.data / "socket"
         """The path of the socket file."""
-        self.replication = Account(REPLICATION, "")
+        self.replication = sql.Account(REPLICATION, "")
         self.replication_password_file = self.directory / "replication.password"
         """The file with only the password of ``replication``, for ``mysql://…?password-file=FILE``."""
         self._admin_password_file = self.directory / "admin.password"
@@ -430,9 +422,9 @@ class Server(SqlServer):
         """The file with the statements of a new server. It is removed when they and ``init`` have run."""
 
     @property
-    def replication_address(self) -> SourceAddress:
+    def replication_address(self) -> sql.SourceAddress:
         """The address, user and password with which a replica connects to this server."""
-        return SourceAddress(self.host, self.port, *self.replication)
+        return sql.SourceAddress(self.host, self.port, *self.replication)
 
     def prepare(self) -> None:
         """Create the data directory and the passwords of a new server, or read the passwords of an existing one. Raises
@@ -443,8 +435,8 @@ class Server(SqlServer):
             (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
             for path in (self._admin_password_file, self.replication_password_file):
                 write_secret(path, secrets.token_urlsafe(12))
-        self.account = Account(ADMIN, self._admin_password_file.read_text())
-        self.replication = Account(REPLICATION, self.replication_password_file.read_text())
+        self.account = sql.Account(ADMIN, self._admin_password_file.read_text())
+        self.replication = sql.Account(REPLICATION, self.replication_password_file.read_text())
         if is_new:
             write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
             # A copy that somebody interrupts is no data directory.
@@ -461,9 +453,9 @@ class Server(SqlServer):
         return [
             self.dialect.without_binlog,
             *self.dialect.without_root,
-            f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY {quoted(self.account.password)}",
+            f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY {sql.quoted(self.account.password)}",
             f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION",
-            f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {quoted(self.replication.password)}",
+            f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {sql.quoted(self.replication.password)}",
             f"GRANT {self.dialect.privileges} ON *.* TO {replication}",
         ]
 
@@ -491,7 +483,9 @@ class Server(SqlServer):
 
         def lacks() -> str:
             try:
-                SqlServer.connect(self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT).close()
+                sql.SqlServer.connect(
+                    self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT
+                ).close()
             except NodeIsDown as error:
                 return f"does not answer ({error})"
             return ""
@@ -553,7 +547,7 @@ class Server(SqlServer):
         """Kill the server, as a crash does, and wait for its end."""
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
-    def set_source(self, source: SourceAddress, channel: str = "", *, place: Place | None = None) -> None:
+    def set_source(self, source: sql.SourceAddress, channel: str = "", *, place: Place | None = None) -> None:
         """Set the source from which a replication channel reads, and the channel's filter rules. The caller starts the
         channel's threads afterwards. A channel that exists already is stopped first.
 
@@ -563,7 +557,7 @@ class Server(SqlServer):
         The rules are those of the channel in :attr:`rules`. They are set here for a named channel of MySQL only, since
         the command line sets all others. Raises TestbedError if the server does not run or refuses a statement.
         """
-        if any(state.channel == channel for state in channel_states(self)):
+        if any(state.channel == channel for state in sql.channel_states(self)):
             self.control("STOP", [channel])
         rules = self.dialect.new_channel_rules(channel, self.rules.get(channel, ()))
         self.sql(self.dialect.follow(channel, source, place), *rules)
