@@ -124,7 +124,7 @@ _WORDS = {"io": "I/O", "sql": "SQL", "gtid": "GTIDs", "gtids": "GTIDs"}
 
 _SLAVE = (
     *("id", "channel", "user", "host", "state", "gone since", "file", "lag bytes", "lag seconds"),
-    *("bytes sent", "bytes dropped", "bytes GTIDs", "saved", "events undecided"),
+    *("bytes sent", "bytes dropped", "bytes for GTIDs", "saved", "events undecided"),
 )
 """The columns of the table of a master's slaves."""
 
@@ -149,8 +149,9 @@ def status_lines(status: model.Record, width: float = math.inf) -> Iterator[str]
     slaves = status.get("slaves") or ()
     states = Counter(slave["state"] for slave in slaves)
     each = ", ".join(f"{count} {state}" for state, count in states.items())
-    rows = [_texts(slave) | {"id": str(slave["server_id"] or slave["entry"])} for slave in slaves]
-    yield from _rows(f"{len(slaves)} slaves ({each})", rows, _SLAVE, width)
+    yield from _rows(
+        f"{len(slaves)} slaves ({each})", [_slave_texts(slave) for slave in slaves], _SLAVE, width
+    )
     drains = [_texts(drain) for drain in status.get("drains") or ()]
     yield from _rows("drains", drains, list(drains[0]) if drains else (), width)
     for channel in status.get("channels", ()):
@@ -186,6 +187,14 @@ def _texts(record: model.Record) -> dict[str, str]:
             title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
             texts[title] = printable(_text(name, value), _LONGEST)
     return texts
+
+
+def _slave_texts(slave: model.Record) -> dict[str, str]:
+    texts = _texts(slave)
+    return texts | {
+        "id": str(slave["server_id"] or slave["entry"]),
+        "bytes for GTIDs": texts["bytes GTIDs"] if slave["counts"]["bytes_gtid"] else "",
+    }
 
 
 def _text(name: str, value: Any) -> str:
