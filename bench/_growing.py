@@ -94,7 +94,7 @@ class GrowingSet:
         now = time.monotonic()
         (file, position), last = self.end, self.made.transactions
         block = [self._others.new() for _ in range(others)]
-        at = position + sum(one.size for one in block)
+        at = position + sum(len(one.data) for one in block)
         mark = Mark(len(self.marks), schema, table, file, at)
         self.marks.append(mark)
         block.append(_marked_transaction(mark))

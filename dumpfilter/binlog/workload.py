@@ -61,7 +61,7 @@ from dumpfilter.binlog.gtid_events import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
-from dumpfilter.binlog.writer import make_event, rebase
+from dumpfilter.binlog.writer import make_event, rebase, rebase_array
 
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
 """The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
@@ -101,10 +101,11 @@ _QUERY_HEAD = struct.Struct("<IIBHH")
 _THREAD = 8
 """The thread id of the session that runs all transactions."""
 _BEGIN_STATUS = bytes.fromhex("0000000000010000000000000000060373746404ff00ff00ff0012ff00")
-_MYSQL_GTID = struct.Struct("<B16sQBQQ7s")
+_MYSQL_GTID = struct.Struct("<B16sQBQQ7x")
+_GNO_AT, _TIMES_AT = HEADER_LENGTH + 17, HEADER_LENGTH + 26
+"""The offsets of the GTID's number, and of the logical timestamps and the commit time, in MySQL's GTID event, bytes."""
 _MARIADB_GTID = struct.Struct("<QIB6x")
-_TIMESTAMP_LENGTH = 4
-"""The length of the timestamp, with which each event begins, bytes."""
+_BEFORE_FIRST_XID = 1000
 _SERVER_VERSION = (90704).to_bytes(4, "little")
 
 
@@ -159,14 +160,14 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Transaction:
-    """A transaction of a generated binlog set, for :func:`written`. The end_log_pos and checksums of its events are
-    placeholders.
+    """A transaction of a generated binlog set, for :func:`written`, which sets its GTID, times, end_log_pos and
+    checksums.
     """
 
-    events: Sequence[bytes]
-    """The events between the GTID event and the Xid event, without their timestamps."""
-    size: int
-    """The size of the whole transaction, bytes."""
+    data: bytes
+    """The bytes of all events, with 0 for what :func:`written` sets."""
+    offsets: Int64s
+    """The byte offset of each event in ``data``."""
     schemas: Counter[str]
     """The size of the events of each schema, bytes, by the schema's name.
 
@@ -187,9 +188,6 @@ class Transactions:
     def __init__(self, schemas: list[str], tables: int, style: Family, *, seed: int) -> None:
         self._random = random.Random(seed)
         self._draw = random.Random(seed)
-        self._pool: list[Transaction] = []
-        self._pooled = 0
-        """The size of the transactions in the pool, bytes."""
         self._style = style
         self._names = schemas
         self._schema_weights, self._table_weights = _zipf(len(schemas)), _zipf(tables)
@@ -200,22 +198,17 @@ class Transactions:
         self._text = " ".join(self._random.choices(_WORDS, k=1 << 14)).encode()
         self._rows = itertools.count(1)
 
-    def take(self, size: int) -> list[Transaction]:
-        """Return the next transactions, which have at least ``size`` bytes together.
-
-        The first 8 MiB of transactions are generated. All later ones are drawn at random from these, which saves the
-        time of encoding new ones.
+    def __iter__(self) -> Iterator[Transaction]:
+        """Yield transactions without end. The first 8 MiB are generated. All later ones are drawn at random from these,
+        which saves the time of encoding new ones.
         """
-        taken = []
-        while size > 0:
-            if self._pooled < _BLOCK:
-                self._pool.append(self.new())
-                self._pooled += self._pool[-1].size
-                taken.append(self._pool[-1])
-            else:
-                taken += self._draw.choices(self._pool)
-            size -= taken[-1].size
-        return taken
+        pool, size = [], 0
+        while size < _BLOCK:
+            pool.append(self.new())
+            size += len(pool[-1].data)
+            yield pool[-1]
+        while True:
+            yield from self._draw.choices(pool, k=_DRAWN_AT_ONCE)
 
     def new(self) -> Transaction:
         """Return a new random transaction."""
@@ -233,7 +226,7 @@ class Transactions:
             changes += events
         made = transaction(changes, self._names[home], self._style)
         made.schemas.update(schemas)
-        made.schemas[self._names[home]] += made.size - schemas.total()
+        made.schemas[self._names[home]] += len(made.data) - schemas.total()
         return made
 
     def _schema(self) -> int:
@@ -325,14 +318,21 @@ def transaction(changes: Sequence[bytes], schema: str, style: Family) -> Transac
     ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``style`` is the
     server family.
     """
-    events = [event[_TIMESTAMP_LENGTH:] for event in changes]
-    if style == "mysql":
+    events = [*changes, generated_event(EventType.XID, bytes(8))]
+    if style == "mariadb":
+        body = _MARIADB_GTID.pack(0, 0, FL_TRANSACTIONAL | FL_ALLOW_PARALLEL)
+        events.insert(0, generated_event(EventType.MARIADB_GTID, body, LOG_EVENT_SUPPRESS_USE_F))
+    else:
         begin = _QUERY_HEAD.pack(_THREAD, 0, len(schema), 0, len(_BEGIN_STATUS)) + _BEGIN_STATUS
-        begin = generated_event(
-            EventType.QUERY, begin + schema.encode() + b"\0BEGIN", LOG_EVENT_SUPPRESS_USE_F
-        )
-        events.insert(0, begin[_TIMESTAMP_LENGTH:])
-    return Transaction(events, len(_encoded(style, events, 1, 1, 0)), Counter())
+        begin += schema.encode() + b"\0BEGIN"
+        events.insert(0, generated_event(EventType.QUERY, begin, LOG_EVENT_SUPPRESS_USE_F))
+        body = _MYSQL_GTID.pack(0, UUID.bytes, 0, 2, 0, 0)
+        size = HEADER_LENGTH + len(body + _SERVER_VERSION) + CHECKSUM_LENGTH + sum(map(len, events))
+        # The transaction length counts its own bytes.
+        body += packed_integer(size + len(packed_integer(size + 4))) + _SERVER_VERSION
+        events.insert(0, generated_event(EventType.GTID, body))
+    ends = np.cumsum([len(event) for event in events])
+    return Transaction(b"".join(events), np.append(0, ends[:-1]), Counter())
 
 
 def written(
@@ -345,30 +345,27 @@ def written(
     timestamps ``sequence_number`` from ``sequence`` on. ``times`` are the commit times, microseconds of Unix
     time.
     """
-    numbers = zip(transactions, itertools.count(gno), itertools.count(sequence), times.tolist())
-    encoded = (_encoded(style, one.events, *each) for one, *each in numbers)
-    return rebase(b"".join(encoded), position, checksum=True)
+    data = bytearray().join(one.data for one in transactions)
+    array = np.frombuffer(data, np.uint8)
 
+    def put(at: Int64s, *values: Int64s, width: int = 8) -> None:
+        array[at[:, None] + np.arange(width)] = np.stack(values, 1).astype("<i8").view(np.uint8)[:, :width]
 
-def _encoded(style: Family, events: Sequence[bytes], gno: int, sequence: int, time: int) -> bytes:
-    """Return the bytes of a transaction with a GTID number and a commit time (microseconds of Unix time). In MySQL the
-    transaction has the logical timestamp ``sequence``, too. ``events`` are the events between GTID event and Xid event,
-    without their timestamps (:attr:`Transaction.events`).
-    """
-    xid = generated_event(EventType.XID, (gno + 1000).to_bytes(8, "little"))
+    ends = np.cumsum([len(one.data) for one in transactions])
+    starts = np.append(0, ends[:-1])
+    number = np.arange(len(transactions))
     if style == "mariadb":
-        body = _MARIADB_GTID.pack(gno, 0, FL_TRANSACTIONAL | FL_ALLOW_PARALLEL)
-        gtid = generated_event(EventType.MARIADB_GTID, body, LOG_EVENT_SUPPRESS_USE_F)
+        put(starts + HEADER_LENGTH, gno + number)
     else:
+        put(starts + _GNO_AT, gno + number)
         # Bit 55 of the commit time is clear, since the original commit time is equal.
-        body = _MYSQL_GTID.pack(0, UUID.bytes, gno, 2, sequence - 1, sequence, time.to_bytes(7, "little"))
-        others = sum(map(len, events)) + _TIMESTAMP_LENGTH * len(events) + len(xid)
-        size = HEADER_LENGTH + len(body) + len(_SERVER_VERSION) + CHECKSUM_LENGTH + others
-        # The transaction length counts its own bytes.
-        size += len(packed_integer(size + 4))
-        gtid = generated_event(EventType.GTID, body + packed_integer(size) + _SERVER_VERSION)
-    stamp = (time // _SECOND).to_bytes(_TIMESTAMP_LENGTH, "little")
-    return stamp.join((b"", gtid[_TIMESTAMP_LENGTH:], *events, xid[_TIMESTAMP_LENGTH:]))
+        put(starts + _TIMES_AT, sequence + number - 1, sequence + number, times, width=23)
+    put(ends - CHECKSUM_LENGTH - 8, _BEFORE_FIRST_XID + gno + number)
+    events = [len(one.offsets) for one in transactions]
+    offsets = np.concatenate([one.offsets for one in transactions])
+    put(np.repeat(starts, events) + offsets, np.repeat(times // _SECOND, events), width=4)
+    rebase_array(array, position, checksum=True, is_new=True)
+    return data
 
 
 def _zipf(number: int) -> list[float]:
@@ -398,6 +395,8 @@ _PAUSE = (20, 420)
 """The range of the random pauses between two commits if no span is given, microseconds."""
 _BLOCK = 8 << 20
 """The size of the pool of transactions that are encoded, and the most that is written at once, bytes."""
+
+_DRAWN_AT_ONCE = 1000
 
 _DESCRIPTION_HEAD = struct.Struct("<H50sIB")
 _CRC32 = 1
@@ -492,7 +491,7 @@ def generate(
     """
     directory.mkdir(parents=True, exist_ok=True)
     made = GeneratedSet(directory / f"{base}.index", schemas=Counter(dict.fromkeys(schema_names(schemas), 0)))
-    transactions = Transactions(schema_names(schemas), tables, style, seed=seed)
+    transactions = iter(Transactions(schema_names(schemas), tables, style, seed=seed))
     chance = np.random.default_rng(seed)
     now = (START if span is None else span.start) * _SECOND
     done = 0.0
@@ -504,13 +503,16 @@ def generate(
             before = made.transactions
             at = file.write(file_head(path.name, now // _SECOND, before, style))
             while at < stop:
-                block = transactions.take(min(stop - at, _BLOCK))
-                for one in block:
-                    made.schemas.update(one.schemas)
+                block: list[Transaction] = []
+                wanted = min(stop - at, _BLOCK)
+                while wanted > 0:
+                    block.append(next(transactions))
+                    made.schemas.update(block[-1].schemas)
+                    wanted -= len(block[-1].data)
                 if span is None:
                     times = now + np.cumsum(chance.integers(*_PAUSE, size=len(block)))
                 else:
-                    sizes = np.array([one.size for one in block], np.int64)
+                    sizes = [len(one.data) for one in block]
                     # The bytes written so far, weighted by the random pauses.
                     written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
                     done = float(written_by[-1])
