@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.base.compiler.arrays import Int64s
 from dumpfilter.base.files import writing
@@ -378,14 +377,6 @@ START = 1_790_000_000
 
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
-_DAY = 86_400
-"""The length of a day, seconds."""
-_DAILY_SWING = 0.7
-"""The amplitude of the daily rise and fall of traffic, as a fraction of the mean."""
-_QUIET_AT = _DAY / 6
-"""The time of day at which traffic is lowest, seconds after midnight UTC."""
-_STEP = 60.0
-"""The interval at which the traffic of a span is computed, seconds. Between these times the traffic is interpolated."""
 _ENDS_EARLY = 1.02
 """The factor by which commits advance faster than the span requires on average.
 
@@ -414,32 +405,12 @@ _MARIADB_FORMAT = (
 """The servers' versions, and the lengths of their events' post-headers."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """The period over which the commit times of a generated binlog set are spread."""
 
     start: int
     """The time of the first event, Unix seconds."""
     seconds: int
-    daily: bool = False
-    """Whether the traffic rises and falls with the time of day."""
-
-    def times(self, done: npt.NDArray[np.float64]) -> Int64s:
-        """Return the commit time of each transaction of a generated binlog set within this period, microseconds of Unix
-        time, int64.
-
-        ``done`` has for each transaction the fraction (0 to 1) of the set's traffic that is written by the time of its
-        commit.
-        """
-        seconds = np.append(np.arange(0, self.seconds, _STEP), self.seconds)
-        traffic = seconds
-        if self.daily:
-            of_day = 2 * math.pi * (self.start + seconds - _QUIET_AT) / _DAY
-            traffic = seconds - _DAILY_SWING * _DAY / (2 * math.pi) * np.sin(of_day)
-            traffic -= traffic[0]
-        at = np.interp(done * traffic[-1], traffic, seconds)
-        times: Int64s = self.start * _SECOND + (at * _SECOND).astype(np.int64)
-        return times
 
 
 @dataclass
@@ -513,10 +484,11 @@ def generate(
                     times = now + np.cumsum(chance.integers(*_PAUSE, size=len(block)))
                 else:
                     sizes = [len(one.data) for one in block]
-                    # The bytes written so far, weighted by the random pauses.
+                    # The bytes until each commit, weighted by the random pauses.
                     written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
                     done = float(written_by[-1])
-                    times = span.times(np.minimum(written_by / size, 1))
+                    seconds = np.minimum(written_by / size, 1) * span.seconds
+                    times = span.start * _SECOND + (seconds * _SECOND).astype(np.int64)
                 now = int(times[-1])
                 first = made.transactions + 1
                 at += file.write(written(block, at, first, first - before, times, style))

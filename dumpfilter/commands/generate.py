@@ -41,7 +41,7 @@ class GenerateSettings(Settings):
 def generate_command(given: GenerateSettings) -> None:
     """Write a synthetic binlog set, as of a busy server, to try the other commands on.
 
-    The commit times lie in the hours before now, with less traffic at night.
+    The commit times lie in the hours before now.
     The rows can be decoded. A few schemas and tables have most of the bytes.
 
     Examples:
@@ -72,7 +72,7 @@ def generate_command(given: GenerateSettings) -> None:
             file_size=given.file_size,
             base="binlog",
             seed=given.seed,
-            span=Span(start, seconds, daily=True),
+            span=Span(start, seconds),
         )
     except BaseException:
         for path in directory.glob("binlog.*"):

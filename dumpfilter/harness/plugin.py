@@ -7,9 +7,9 @@ pytest loads this module in each run, so it imports little.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
-import itertools
 import json
 import operator
 import re
@@ -36,58 +36,39 @@ if TYPE_CHECKING:
 
 MARK = "topology"
 
-_OPTIONS = {
-    # Machines that run tests are often busy.
-    "timeout": ("SECONDS", "60", "the default limit for a start and for a wait"),
-    "artifacts": ("DIRECTORY", "topology-artifacts", "where the artifacts of failed tests are written"),
-    "missing": ("fail|skip", "fail", "what becomes of a test whose server is not installed"),
-}
-"""The options that have a key in pytest's configuration file, too: the values' form, the default and the help."""
-
-
-class Settings(NamedTuple):
-    """The values of the pytest plugin's options in one run of pytest."""
-
-    timeout: float
-    artifacts: Path
-    skips_missing: bool
-    """Whether a test whose server is not installed is skipped. Otherwise the test fails."""
-    keeps: bool
-    """Whether the directories of all topologies are kept after the run."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the plugin's options of pytest's command line, and its keys of pytest's configuration file."""
+    """Declare the plugin's options of pytest's command line, and its key of pytest's configuration file."""
     group = parser.getgroup("topology", "replication topologies (dumpfilter)")
-    for key, (metavar, default, text) in _OPTIONS.items():
-        group.addoption(f"--topology-{key}", metavar=metavar, help=f"{text} ({default})")
-        parser.addini(f"topology_{key}", f"as --topology-{key}", default=default)
     group.addoption(
-        "--topology-keep",
-        action="store_true",
-        help="leave the directories of all topologies, with data and logs, and name them at the end of the run",
+        "--topology-timeout",
+        metavar="SECONDS",
+        type=_option_seconds,
+        default=60.0,  # Machines that run tests are often busy.
+        help="the default limit for a start and for a wait (60)",
+    )
+    group.addoption(
+        "--topology-artifacts",
+        metavar="DIRECTORY",
+        default="topology-artifacts",
+        help="where the artifacts of failed tests are written (topology-artifacts)",
+    )
+    group.addoption(
+        "--topology-missing",
+        choices=("fail", "skip"),
+        default="fail",
+        help="what becomes of a test whose server is not installed (fail)",
     )
     parser.addini(
         "topology", "the topology of tests without a mark: a short string or a TOML file", default=""
     )
 
 
-def _read_settings(config: pytest.Config) -> Settings:
-    """Return the plugin's options of a run. Options of the command line override keys of pytest's configuration file.
-
-    Raises pytest.UsageError for an invalid value.
-    """
-    timeout, artifacts, missing = (
-        config.getoption(f"topology_{key}") or config.getini(f"topology_{key}") for key in _OPTIONS
-    )
-    if missing not in ("fail", "skip"):
-        raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")
+def _option_seconds(text: str) -> float:
     try:
-        seconds = _seconds(float(timeout))
+        return _seconds(float(text))
     except (ValueError, OptionError):
-        raise pytest.UsageError(f"topology_timeout = {timeout}: {_NO_SECONDS}") from None
-    keeps = bool(config.getoption("topology_keep"))
-    return Settings(seconds, config.rootpath / artifacts, missing == "skip", keeps)
+        raise argparse.ArgumentTypeError(f"{text}: {_NO_SECONDS}") from None
 
 
 _NO_SECONDS = "give a number of seconds above 0"
@@ -129,7 +110,6 @@ def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
 
 # -- hooks and fixtures
 
-_settings = pytest.StashKey[Settings]()
 _running = pytest.StashKey[list["Testbed"]]()
 """The topologies that a test uses and that are up."""
 _failed = pytest.StashKey[bool]()
@@ -137,11 +117,6 @@ _failed = pytest.StashKey[bool]()
 
 _HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfilter.testbed.")
 """The prefixes of modules whose stack frames mean nothing to the author of a test."""
-
-_KEPT = "topology_kept"
-"""The name of the properties in a test's report that name the directories that stay after the run. pytest-xdist sends
-them to its main process.
-"""
 
 MOST_SHARED = 3
 """The limit of shared topologies that run at once. Each real server takes about 100 MB."""
@@ -197,13 +172,12 @@ class Pool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker ``topology`` in pytest, and read the options of dumpfilter's plugin."""
+    """Register the marker ``topology`` in pytest."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(topology, *, timeout=None): the topology of the fixtures topology and "
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
-    config.stash[_settings] = _read_settings(config)
     notice.on_compilation(functools.partial(_tell_of_compilation, config))
 
 
@@ -218,17 +192,6 @@ def _tell_of_compilation(config: pytest.Config) -> None:
         print(f"\ndumpfilter: {notice.TEXT}", file=sys.stderr, flush=True)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print at the end of the run which directories of topologies are kept, so that the user can look at them."""
-    reports = itertools.chain(*terminalreporter.stats.values())
-    properties = itertools.chain(*(getattr(report, "user_properties", ()) for report in reports))
-    # A test has several reports, each with all its properties until then.
-    if kept := dict.fromkeys(value for name, value in properties if name == _KEPT):
-        terminalreporter.section("kept topologies")
-        for directory in kept:
-            terminalreporter.write_line(directory)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -240,10 +203,10 @@ def pytest_runtest_makereport(
     running = item.stash.get(_running, [])
     if report.failed and running:
         item.stash[_failed] = True
-        settings = item.config.stash[_settings]
+        directory = item.config.rootpath / item.config.getoption("topology_artifacts")
         for number, testbed in enumerate(running, 1):
             name = item.nodeid if number == 1 else f"{item.nodeid}.{number}"
-            report.sections.append(("topology", save_artifacts(testbed, settings.artifacts, name)))
+            report.sections.append(("topology", save_artifacts(testbed, directory, name)))
     return report
 
 
@@ -343,31 +306,21 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
-    """Start ``topology`` for a test, and return it when all nodes are up. With ``--topology-keep`` its directory stays,
-    and the test's report names it.
+    """Start ``topology`` for a test, and return it when all nodes are up.
 
     ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None: the limit of the run. If a
     server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
     """
     from dumpfilter.testbed import ServerMissing, up
-    from dumpfilter.testbed.directory import kept_directory
 
-    settings = request.config.stash[_settings]
-    limit = settings.timeout if timeout is None else _seconds(timeout)
-    directory = kept_directory() if settings.keeps else None
+    options = request.config.option
+    limit = options.topology_timeout if timeout is None else _seconds(timeout)
     try:
-        testbed = up(topology, directory, timeout=limit, wait_timeout=limit, keep=settings.keeps)
+        testbed = up(topology, timeout=limit, wait_timeout=limit)
     except ServerMissing as error:
-        if directory is not None:
-            shutil.rmtree(directory)
-            directory = None
-        if settings.skips_missing:
+        if options.topology_missing == "skip":
             raise pytest.skip.Exception(str(error)) from None
         raise ServerMissing(f"{error}. In pytest, --topology-missing=skip skips such tests") from None
-    finally:
-        # A topology that does not start has the most interesting files.
-        if directory is not None:
-            request.node.user_properties.append((_KEPT, f"{directory}  ({request.node.nodeid})"))
     _hide_frames()
     return testbed
 

@@ -18,8 +18,8 @@ def test_nothing_is_imported_for_those_who_do_not_use_the_plugin():
 
 
 def test_options(pytestconfig):
-    assert pytestconfig.getoption("topology_timeout") is None
-    assert pytestconfig.getini("topology_missing") == "fail"
+    assert pytestconfig.getoption("topology_timeout") == 60
+    assert pytestconfig.getoption("topology_missing") == "fail"
 """
 
 
@@ -115,10 +115,10 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["-o", "topology_timeout=soon"], "topology_timeout = soon: give a number of seconds"),
-        (["--topology-timeout=nan"], "topology_timeout = nan: give a number of seconds above 0"),
-        (["--topology-timeout=-1"], "topology_timeout = -1: give a number of seconds above 0"),
-        (["-o", "topology_missing=ignore"], "topology_missing = ignore: give fail or skip"),
+        (["--topology-timeout=soon"], "--topology-timeout: soon: give a number of seconds"),
+        (["--topology-timeout=nan"], "--topology-timeout: nan: give a number of seconds above 0"),
+        (["--topology-timeout=-1"], "--topology-timeout: -1: give a number of seconds above 0"),
+        (["--topology-missing=ignore"], "--topology-missing: invalid choice: 'ignore' (choose from"),
     ],
     ids=["timeout", "no end", "negative", "missing"],
 )
