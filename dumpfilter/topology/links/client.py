@@ -35,8 +35,7 @@ class LinkProcess(Helper):
         the link's port of 127.0.0.1, at which the replica or slave connects.
 
         ``target_port`` and ``host`` are the address at which the link's source listens. The source need not listen yet.
-        ``shape`` has the rate, delay, jitter and scheduled outages. Raises LinkError for a name that another link has,
-        and for an invalid shape.
+        ``shape`` has the rate, delay, jitter and scheduled outages. No other link may have the name.
         """
         opened: int = self.ask(name, "open", (host, target_port), shape)
         return opened
@@ -94,8 +93,8 @@ class OpenLink:
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
         """Cut the link when ``nbytes`` more bytes have reached the target, the node that reads through the link.
 
-        A cut resets all connections and refuses new ones. The cut lasts for ``seconds``; None: until :meth:`heal` is
-        called. Raises LinkError for a negative number of bytes or seconds.
+        The connections end in order after these bytes, and new ones are refused. The cut lasts for ``seconds``; None:
+        until :meth:`heal` is called. Raises LinkError for a negative number of bytes or seconds.
         """
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 
@@ -104,8 +103,8 @@ class OpenLink:
         until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
         the source.
 
-        A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
-        A present scheduled outage lasts to its end. Raises LinkError for a negative number of seconds.
+        The silence replaces a present cut or scheduled outage. A later cut or scheduled outage ends the silence, resets
+        the connections, and discards the bytes under way. Raises LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "silence", seconds)
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import gc
+import math
 import os
 import socket
 import struct
 import sys
-import termios
 import time
 from collections import deque
 from multiprocessing.connection import Connection
@@ -35,11 +34,6 @@ BACKLOG = 128
 ACCEPT_RETRY = 0.1
 """The time after which a link accepts connections again when an attempt has failed, for example because the process had
 no file descriptor left, seconds.
-"""
-
-FLUSH_INTERVAL = 0.001
-"""The interval at which a link that is to be cut checks whether the last bytes before the cut have been acknowledged,
-seconds.
 """
 
 MOST_READ = 256 << 10
@@ -177,7 +171,7 @@ class _End(asyncio.BufferedProtocol):
                 self._transport.write(piece)
             else:
                 self._complete(self._transport)
-        self._link.cut_when_flushed()
+        self._link.cut_as_planned()
 
     def _complete(self, transport: asyncio.Transport) -> None:
         """Write the end of the stream to the socket. If the other stream has ended, too, the connection ends."""
@@ -191,17 +185,6 @@ class _End(asyncio.BufferedProtocol):
         """Set an option, such as ``SO_RCVBUF``, of the socket."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
-
-    def unsent(self) -> int:
-        """Return the number of bytes that have crossed the link, and that the peer's system has not acknowledged yet.
-
-        The bytes wait in this process or in the system (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
-        Therefore a planned cut waits until the number is 0.
-        """
-        if self._transport is None or self._transport.is_closing():
-            return 0
-        queued = fcntl.ioctl(self._transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
-        return self._transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
 
     def close(self, *, in_order: bool) -> None:
         """Close the socket, and discard the bytes that are under way to it. Unless ``in_order`` is set, the peer gets a
@@ -300,9 +283,7 @@ class Link:
         self.passes = asyncio.Event()
         """Set while the link is up, so that bytes pass. During a cut there are no connections that wait for it."""
         self.passes.set()
-        self._fault: LinkState = "up"
-        """The state of the link apart from scheduled outages."""
-        self._is_scheduled_out = False
+        self.state: LinkState = "up"
         self._silent_since = 0.0
         """The time at which the present silence began. 0: the link is not silent."""
         self._silent_for = 0.0
@@ -314,11 +295,6 @@ class Link:
         self.note("opened", f"to {address[0]}:{address[1]} {shape}")
         self._listen()
         self._begin_schedule()
-
-    @property
-    def state(self) -> LinkState:
-        """The link's state. ``cut`` is also the state during a scheduled outage."""
-        return "cut" if self._is_scheduled_out else self._fault
 
     def counters(self) -> Counters:
         """Return the link's state, its bytes (passed in each direction, lost, and waiting) and its connections, all
@@ -375,37 +351,34 @@ class Link:
     def cut_after(self, count: int, seconds: float | None = None) -> None:
         """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
 
-        A cut resets all connections and refuses new ones. The cut lasts for ``seconds``; None: until :meth:`heal` is
-        called. If the link is cut or silent for a time now, this earlier fault still ends at its own time. Raises
-        LinkError for a negative number of bytes or seconds.
+        The connections end in order after these bytes, and new ones are refused. The cut lasts for ``seconds``; None:
+        until :meth:`heal` is called. If the link is cut or silent for a time now, this earlier fault still ends at its
+        own time. Raises LinkError for a negative number of bytes or seconds.
         """
         if count < 0:
             raise LinkError(f"cut after {count} bytes: the number must be 0 or more")
         _length_of(seconds)
         self.down.limit = count
         self._cut_seconds = seconds
-        self.cut_when_flushed()
+        self.cut_as_planned()
 
-    def cut_when_flushed(self) -> None:
-        """Cut the link now that all bytes before a planned cut (:meth:`cut_after`) have been delivered. Without such a
-        plan nothing happens.
+    def cut_as_planned(self) -> None:
+        """Cut the link now if all bytes before a planned cut (:meth:`cut_after`) have been delivered.
 
-        The cut waits until the operating system of the target (the reading node) has acknowledged these bytes.
+        The connections end in order, so that the target (the reading node) gets these bytes even if it reads late.
         """
-        if self.down.limit > 0 or self.state != "up":
-            return
-        if any(connection.target.unsent() for connection in self.connections):
-            self.loop.call_later(FLUSH_INTERVAL, self.cut_when_flushed)
-            return
-        self.cut(self._cut_seconds)
+        if self.down.limit == 0 and self.state == "up":
+            for connection in tuple(self.connections):
+                connection.close(in_order=True)
+            self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
         until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
         the source.
 
-        A later cut or scheduled outage ends the silence, resets the connections, and discards the bytes under way.
-        A present scheduled outage lasts to its end. Raises LinkError for a negative number of seconds.
+        The silence replaces a present cut or scheduled outage. A later cut or scheduled outage ends the silence, resets
+        the connections, and discards the bytes under way. Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
 
@@ -421,7 +394,7 @@ class Link:
         planned. Later scheduled outages still take place.
         """
         self._forget_plans()
-        self._change("up", is_scheduled_out=False)
+        self._change("up")
 
     def now(self) -> float:
         """Return the time by the link's clock, which stands still while the link is silent, seconds."""
@@ -445,7 +418,7 @@ class Link:
         for end in self._ends():
             end.update_reading()
             end.deliver()
-        self.cut_when_flushed()
+        self.cut_as_planned()
 
     def _resume(self, line: Line) -> None:
         line.resumed_at = self.now()
@@ -464,62 +437,47 @@ class Link:
         self.down.limit = UNLIMITED
         _cancel(self._end_of_fault)
 
-    def _fail(self, fault: LinkState, kind: str, seconds: float | None) -> None:
+    def _fail(self, fault: LinkState, kind: str, seconds: float | None, detail: str = "") -> None:
         """Begin the fault ``fault`` (``cut`` or ``silent``) of the link, in place of an earlier or planned one. The
         fault ends by itself after ``seconds``; None: when the link is healed. Raises LinkError for a negative number of
         seconds.
 
-        ``kind`` is the name of the event in the link's history.
+        ``kind`` is the name of the event in the link's history, and ``detail`` the text about it; empty: its length.
         """
         length = _length_of(seconds)
         self._forget_plans()
-        self.note(kind, length)
+        self.note(kind, detail or length)
         self._change(fault)
         if seconds is not None:
             self._end_of_fault = self.loop.call_later(seconds, self._change, "up")
 
-    def _change(self, fault: LinkState, *, is_scheduled_out: bool | None = None) -> None:
-        """Set the link's fault (``cut``, ``silent``, or ``up`` for none), and apply the link's new state to its
-        connections.
-
-        ``is_scheduled_out`` says whether a scheduled outage lasts from now on; None: as before. During a scheduled
-        outage the link's state is ``cut``, whatever the fault is.
-        """
-        before, self._fault = self.state, fault
-        if is_scheduled_out is not None:
-            self._is_scheduled_out = is_scheduled_out
+    def _change(self, state: LinkState) -> None:
+        before, self.state = self.state, state
         if before == "silent":
             self._silent_for += self.loop.time() - self._silent_since
-        self._silent_since = self.loop.time() if self.state == "silent" else 0.0
-        if self.state == "cut":
+        self._silent_since = self.loop.time() if state == "silent" else 0.0
+        if state == "cut":
             self._stop_listening()
             self._reset_connections()
             return
-        if before != self.state == "up":
+        if before != state == "up":
             self.note("healed")
-        (self.passes.set if self.state == "up" else self.passes.clear)()
+        (self.passes.set if state == "up" else self.passes.clear)()
         self._listen()
         self.update()
 
     def _begin_schedule(self) -> None:
         for timer in self._schedule:
             timer.cancel()
-        begin = self.loop.time()
-        times = {at for one in self.shape.outages for at in (one.start, one.end) if at}
-        self._schedule = [self.loop.call_at(begin + at, self._follow_schedule, at) for at in times]
-        self._follow_schedule(0.0)
+        starts = (outage.start for outage in self.shape.outages)
+        self._schedule = [self.loop.call_later(start, self._begin_outage, start) for start in starts]
 
-    def _follow_schedule(self, elapsed: float) -> None:
-        """Begin the scheduled outage of the link that is due now, or end the present one.
-
-        ``elapsed`` is the time since the link got its outages, seconds.
+    def _begin_outage(self, start: float) -> None:
+        """Cut the link for the scheduled outage that begins ``start`` seconds after the link got its outages. The cut
+        ends with the last outage that has begun.
         """
-        is_out = self.shape.is_down(elapsed)
-        if is_out != self._is_scheduled_out:
-            if is_out:
-                self.note("cut", "as scheduled")
-            # The begin of an outage ends a silence, whose connections it resets.
-            self._change("up" if is_out and self._fault == "silent" else self._fault, is_scheduled_out=is_out)
+        ends = [math.inf if one.end is None else one.end for one in self.shape.outages if one.start <= start]
+        self._fail("cut", "cut", None if max(ends) == math.inf else max(ends) - start, "as scheduled")
 
     def _reset_connections(self) -> None:
         for connection in tuple(self.connections):
@@ -675,12 +633,8 @@ def _result_of(links: dict[str, Link], name: str | None, method: str, *arguments
     if name is None:
         return {each: getattr(link, method)() for each, link in links.items()}
     if method == "open":
-        if name in links:
-            raise LinkError(f"there is a link {name} already; give the new one another name")
         links[name] = Link(name, *arguments)
         return links[name].port
-    if name not in links:
-        raise LinkError(f"there is no link {name}; the links are {', '.join(sorted(links)) or 'none'}")
     return getattr(links[name], method)(*arguments)
 
 

@@ -53,10 +53,6 @@ class LinkShape:
         times = ((prefix, seconds) for prefix, seconds in (("", self.delay), ("±", self.jitter)) if seconds)
         return " ".join([rate, *(f"{prefix}{format_time(seconds)}" for prefix, seconds in times)]).strip()
 
-    def is_down(self, time: float) -> bool:
-        """Tell whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
-        return any(one.start <= time and (one.end is None or time < one.end) for one in self.outages)
-
 
 PLAIN = LinkShape()
 """The shape of a link without limit, delay and outages. Such a link only counts bytes."""
