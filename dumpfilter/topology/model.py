@@ -473,8 +473,10 @@ MOST_NODES = 1000
 MOST_SOURCES = 64
 """The limit of the nodes in a chain before a node. A simulation computes each chain anew."""
 
-LONGEST_NAME = 64
-"""The limit of a node name's length, characters, since a channel has the name of its source."""
+LONGEST_NAME = 50
+"""The limit of a node name's length, characters. A channel has the name of its source, with at most 64 characters, and
+this source may be an added node such as ``NAME-recording``.
+"""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
@@ -563,10 +565,8 @@ def _by_name(nodes: list[Node]) -> dict[str, Node]:
             raise NodeError(name, "", what)
         other = folded.setdefault(name.casefold(), node)
         if other is not node:
-            what = f"the names {other.name} and {name} differ only in case, which channels and files do not tell apart"
-            if other.name == name:
-                what = f"two nodes are called {name}"
-            raise NodeError(name, "", f"{what}; give one another name")
+            what = f"the names {other.name} and {name} do not differ, apart from the case of letters"
+            raise NodeError(name, "", f"{what}; give one node another name")
     return {node.name: node for node in nodes}
 
 
@@ -644,16 +644,11 @@ def _completed(ordered: list[Node]) -> list[Node]:
 
 def _free_name(name: str, kind: Kind, taken: set[str]) -> str:
     """Return the name of the node of this kind that is added beside the node ``name``, and add it to the case-folded
-    names ``taken``. Raises NodeError if it is too long.
+    names ``taken``.
     """
     number, free = 2, f"{name}-{kind}"
     while free.casefold() in taken:
         free, number = f"{name}-{kind}-{number}", number + 1
-    if len(free) > LONGEST_NAME:
-        what = (
-            f"{free}, the name of the node that stands in between, is longer than {LONGEST_NAME} characters"
-        )
-        raise NodeError(name, "", f"{what}; shorten the name of its source")
     taken.add(free.casefold())
     return free
 
