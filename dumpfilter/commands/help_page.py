@@ -36,8 +36,6 @@ def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -
             console.print(Text(f"  {name}", style="bold cyan"), soft_wrap=True)
             _print_wrapped(text, _INDENT, console)
         console.print()
-    if isinstance(command, TyperGroup) and command.epilog:
-        _print_paragraph(command.epilog, console)
 
 
 def _print_paragraph(paragraph: str, console: Console) -> None:

@@ -1,4 +1,9 @@
-"""Run a topology of sources, slaves, and links with limited rate and delay, and query it."""
+r"""Run a topology of sources, slaves, and links with limited rate and delay, and query it (docs/topology.md).
+
+Example:
+
+    dumpfilter topology up "m >> web\[do-db=shop_00]"
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,6 @@ topology_app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
 )
 
 Command = Callable[..., None]

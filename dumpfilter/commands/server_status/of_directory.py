@@ -16,8 +16,8 @@ def relay_directory_status(directory: Path) -> Record:
     """Return the status record (dictionary) of a slave, read from the files of its relay directory (the directory of
     its relay logs and state files).
 
-    Nothing is changed, and the slave may be running. Raises OptionError if the directory is not a slave's. A file that
-    cannot be used is a problem in the record.
+    Nothing is changed, and the slave may be running. Raises OptionError if the directory is not a slave's, and
+    StateCorrupt if its ``auto.cnf`` has no UUID. Another file that cannot be used is a problem in the record.
     """
     names = ("auto.cnf", SourceInfo.NAME, MasterInfo.NAME)
     if not any((directory / name).exists() for name in names):
@@ -31,7 +31,7 @@ def relay_directory_status(directory: Path) -> Record:
         channels.insert(0, _channel(directory, ""))
     return SLAVE | {
         "relay_dir": str(directory),
-        "server_uuid": _uuid(directory),
+        "server_uuid": server_uuid(directory) if (directory / names[0]).exists() else "",
         "running": process is not None,
         "process": process,
         "channels": channels,
@@ -45,13 +45,6 @@ def _channel(directory: Path, name: str) -> Record:
         return {**CHANNEL, "channel": name, "unusable": str(error)}
     record = channel_of_slave(Channels.document(stored, STORED), stored.counted.hits)
     return record | {name: value for name, value in stored.counted if name.startswith("last_")}
-
-
-def _uuid(directory: Path) -> str:
-    try:
-        return server_uuid(directory) if (directory / "auto.cnf").exists() else ""
-    except StateCorrupt:
-        return ""
 
 
 def _process(directory: Path) -> int | None:
