@@ -119,13 +119,6 @@ class MasterConsole(C.Executor):
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
 
-    def execute(self, command: C.Command) -> Result:
-        """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
-        try:
-            return super().execute(command)
-        except OptionError as error:
-            raise E.ER_UNKNOWN_ERROR(str(error)) from None
-
     def _slaves(self) -> Result:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
         return facts.Slaves.table(facts.SlaveView(slave, end) for slave in self.service.known_slaves.all())
@@ -289,9 +282,7 @@ class MasterConsole(C.Executor):
         rows = [slave.peer.row(source_id)[:width] for slave in self._register.listed()]
         return Result(columns.REPLICAS[old or not self._mysql][:width], rows)
 
-    def _show_replica_status(
-        self, channel: str | None = None, old: bool = False, every: bool = False
-    ) -> Result:
+    def _show_replica_status(self, channel: str | None = None, old: bool = False, **_: Any) -> Result:
         if channel:
             raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
         return Result(columns.REPLICA_STATUS[old or not self._mysql])

@@ -300,8 +300,6 @@ def _changed(
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
     if given.get("AUTO_POSITION", before.auto_position) and places:
         raise E.ER_BAD_REPLICA_AUTO_POSITION()
-    if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
-        raise E.ER_MARIADB_DOMAIN_ID_LISTS()
     heartbeat = given.get("HEARTBEAT_PERIOD")
     if heartbeat is not None and 0 < heartbeat < 0.001:
         given["HEARTBEAT_PERIOD"] = 0.0

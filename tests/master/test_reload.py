@@ -163,7 +163,7 @@ def test_a_broken_file_keeps_the_old_configuration(
 ) -> None:
     one = master(user("a", "pa") + imposed())
     stream = one.follow(user="a", password="pa")
-    with capture_logs() as logs, pytest.raises(SqlError) as caught:
+    with capture_logs() as logs, pytest.raises(OptionError) as caught:
         one.flush(text)
     assert reason in str(caught.value)
     assert "the old configuration stays" in str(caught.value)

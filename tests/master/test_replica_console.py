@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.commands.server_status.model import MASTER, MaxLag, judge
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
@@ -92,13 +92,13 @@ def test_a_statement_that_means_no_entry_is_an_error(
     server: MasterServer, statement: str, reason: str
 ) -> None:
     console = Consoled(server, [entry("r", []), adopting("s")])
-    with pytest.raises(SqlError, match=reason):
+    with pytest.raises(OptionError, match=reason):
         console.run(f"CHANGE REPLICATION FILTER {statement}")
 
 
 def test_a_master_without_real_replicas(server: MasterServer) -> None:
     console = MasterConsole(server.service)
-    with pytest.raises(SqlError, match="without --replica-port"):
+    with pytest.raises(OptionError, match="without --replica-port"):
         console.execute(parse_statement("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a) FOR REPLICA 'r'"))
     for name in ("replica_filters", "replica_drift"):
         table = console.tables["dumpfilter", name]()
