@@ -258,13 +258,6 @@ class RegisteredSlave:
     """
 
     @property
-    def counts(self) -> Counts:
-        """The numbers of events, bytes and transactions that the master has read, sent and dropped for the slave, over
-        all its registrations.
-        """
-        return self.record.counts
-
-    @property
     def owned_key(self) -> tuple[SlaveKey, bytes]:
         """The slave's user, channel and UUID, with the digest of its registration secret. When a slave with an equal
         key registers, its registration replaces the present one.

@@ -663,9 +663,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                     **slave.peer.fields,
                     file=slave.file,
                     position=slave.position,
-                    events_sent=slave.counts.events_sent,
-                    events_dropped=slave.counts.events_dropped,
-                    events_undecided=slave.counts.events_undecided,
+                    events_sent=slave.record.counts.events_sent,
+                    events_dropped=slave.record.counts.events_dropped,
+                    events_undecided=slave.record.counts.events_undecided,
                 )
         if dump.taken_over:
             if slave.ended_by is not None:

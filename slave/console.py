@@ -188,16 +188,16 @@ class SlaveConsole(C.Executor):
 
     def _stop_replica(self, threads: C.Threads = C.Threads.BOTH, **chosen_by: Any) -> Result:
         chosen = self._chosen(**chosen_by)
-        notes: list[Note] = []
+        idle = (
+            [one.name for one in chosen if not threads & one.running]
+            if chosen
+            else [channels.DEFAULT_CHANNEL]
+        )
         for one in chosen:
-            if not threads & one.running:
-                notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.name))
             one.request_stop(threads)
         for one in chosen:
             one.stop(threads)
-        if not chosen:
-            notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(channels.DEFAULT_CHANNEL))
-        return Result(notes=notes)
+        return Result(notes=[E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(name) for name in idle])
 
     def _reset_replica(self, channel: str | None = None, all: bool = False) -> Result:
         chosen = self._chosen(channel)
