@@ -13,7 +13,6 @@ import hashlib
 import shutil
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
@@ -204,13 +203,6 @@ class Channel:
         """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
         io = Threads.IO if self.io.running else Threads(0)
         return io | Threads.SQL if self.sql.running else io
-
-    @property
-    def received(self) -> Counter[str]:
-        """The counts of this channel since the newest start of its I/O thread, by name. Examples are ``connections``,
-        ``chunks`` (messages of the master's stream) and ``bytes_received``.
-        """
-        return self.counters.received
 
     @property
     def master_info(self) -> MasterInfo:

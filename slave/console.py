@@ -358,7 +358,9 @@ Value = int | float | str | None
 def _source_pos_wait(
     slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
 ) -> int | None:
-    found, seconds = _channel(slave, channel), number_of(timeout)
+    name = None if channel is None else channels.fold_channel(str(channel))
+    found = next((one for one in slave.channels if one.name == name), None)
+    seconds = number_of(timeout)
     if seconds < 0:
         raise E.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
     offset = math.floor(number_of(position) + 0.5)
@@ -382,11 +384,6 @@ def _source_pos_wait(
     if not _wait_until(slave, ask, seconds or math.inf):
         return -1
     return advances if reached else None
-
-
-def _channel(slave: Slave, name: Value) -> Channel | None:
-    folded = None if name is None else channels.fold_channel(str(name))
-    return next((one for one in slave.channels if one.name == folded), None)
 
 
 def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) -> int:

@@ -101,11 +101,6 @@ class StoredChannel:
         return cls(directory, source, applied, MasterInfo.read(directory), CountersInfo.read(directory))
 
     @property
-    def name(self) -> str:
-        """The name of the channel."""
-        return self.info.channel
-
-    @property
     def executed(self) -> GtidSet | None:
         """The GTIDs of the transactions that the channel has applied, or that the master dropped. None before the first
         stream, as long as it is unknown whether the servers are MySQL or MariaDB.
@@ -164,7 +159,9 @@ class ChannelView(StoredChannel):
         if thread.error is not None:
             number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
             text, at = str(thread.error), thread.error_at
-        return ThreadView(self.name, name, thread.running, self.count(f"{name}_errors"), number, text, at)
+        return ThreadView(
+            self.info.channel, name, thread.running, self.count(f"{name}_errors"), number, text, at
+        )
 
     @property
     def io_running(self) -> str:
@@ -220,12 +217,14 @@ def _count(name: str, metric: str = "") -> Fact:
     return column(lambda view: view.count(name), metric=metric)
 
 
-class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.name}):
+class Channels(
+    Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.info.channel}
+):
     """The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each
     channel. The counts outlive connections and restarts.
     """
 
-    CHANNEL_NAME = column("name", _TEXT)
+    CHANNEL_NAME = column("info.channel", _TEXT)
     SOURCE = column(lambda view: view.info.host and view.info.address, _TEXT)
     IO_RUNNING = column("io_running", _TEXT)
     SQL_RUNNING = column("sql_running", _TEXT)
@@ -432,11 +431,11 @@ def _connection_row(view: ChannelView) -> list[Any]:
     """
     channel, io = view.channel, view.io
     values = {
-        "CHANNEL_NAME": view.name,
+        "CHANNEL_NAME": view.info.channel,
         "SOURCE_UUID": view.received.master_uuid,
         "THREAD_ID": channel.io.thread_id if channel.io.connected else None,
         "SERVICE_STATE": {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
-        "COUNT_RECEIVED_HEARTBEATS": channel.received["heartbeats"],
+        "COUNT_RECEIVED_HEARTBEATS": channel.counters.received["heartbeats"],
         "LAST_HEARTBEAT_TIMESTAMP": _long_time(channel.counters.last_heartbeat_at),
         "RECEIVED_TRANSACTION_SET": view.received.retrieved,
         "LAST_ERROR_NUMBER": io.number,

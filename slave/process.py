@@ -191,7 +191,7 @@ def report(channel: Channel) -> dict[str, Any]:
     are the positions and GTID sets of both threads, the imposed filter rules, and the counts of received messages and
     bytes. The counts begin at the newest start of the I/O thread.
     """
-    master, relay, received = channel.master_info, channel.relay_log_info, channel.received
+    master, relay, received = channel.master_info, channel.relay_log_info, channel.counters.received
     return {
         "summary": channel.target.state(),
         "position": {"file": relay.source_file, "position": relay.source_position},

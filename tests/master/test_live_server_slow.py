@@ -167,7 +167,7 @@ def test_a_data_directory_under_load(
     assert len(large) == 2 if large_files else large
     for slave in slaves:
         assert sorted(slave.master_info.retrieved.split(",")) == sorted(position.split(","))
-    sent, everything = (slave.received["bytes_received"] for slave in slaves)
+    sent, everything = (slave.counters.received["bytes_received"] for slave in slaves)
     assert sent < everything - LARGE
 
     wanted = Server(replica.client, []).state()["shop"]

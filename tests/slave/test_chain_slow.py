@@ -74,8 +74,8 @@ def test_a_chain_while_the_first_slave_receives(address_of: AddressOf, tmp_path:
             for number in range(copy.transactions):
                 copy.more(1)
                 if number % 10 == 0:
-                    received = first.received["chunks"]
-                    wait_until(lambda before=received: first.received["chunks"] > before)
+                    received = first.counters.received["chunks"]
+                    wait_until(lambda before=received: first.counters.received["chunks"] > before)
             done = whole.relay_log_info.executed
             for slave in (first, second):
                 wait_until(

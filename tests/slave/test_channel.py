@@ -74,7 +74,7 @@ def test_the_applier_stops_where_both_know_the_place(binlogs: Path, tmp_path: Pa
             slave.sql(f"CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = ({databases[number % 4]})")
         slave.sql("START REPLICA SQL_THREAD")
         slave.expect_law(master)
-        received = slave.channel().received
+        received = slave.channel().counters.received
         assert (received["connections"], received["io_errors"]) == (11, 0)
         assert slave.status()["Last_IO_Error"] == ""
 

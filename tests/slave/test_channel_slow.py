@@ -194,7 +194,7 @@ def test_the_result_is_the_same_on_either_side(data: Path, tmp_path: Path, folde
             for filter_on, slave in zip(SIDES, slaves[first:], strict=False):
                 slave.expect_law(master)
                 ends.append((slave.summary(), slave.counters(), slave.executed()))
-                counts = slave.channel().received
+                counts = slave.channel().counters.received
                 assert (counts["events_dropped"] == 0) == (filter_on == "SLAVE")
             assert ends[0] == ends[1] == ends[2]
             wanted = expected(data / folder, slave.history[""]).hits

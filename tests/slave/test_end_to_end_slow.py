@@ -28,7 +28,7 @@ def test_chunk_size_leaves_no_trace(
     run_slave(address_of(folder), tmp_path / "large", options)
     small.wait()
     assert contents(tmp_path / "small") == contents(tmp_path / "large")
-    assert small.received["chunks"] > 3
+    assert small.counters.received["chunks"] > 3
 
 
 @pytest.mark.parametrize("folder", ["mysql-row", "mariadb-row"])
@@ -55,7 +55,7 @@ def test_another_master_by_gtid_set(masters: Any, tmp_path: Path) -> None:
         whole = start_slave(address(second), tmp_path / "whole", [])
         moved = run_slave(address(second), tmp_path / "s", [], auto_position=True)
         whole.wait()
-        assert moved.received["transactions_read"] < 700
+        assert moved.counters.received["transactions_read"] < 700
         assert moved.relay_log_info.target == whole.relay_log_info.target
         assert moved.relay_log_info.executed == whole.relay_log_info.executed
         assert moved.relay_log_info.executed.endswith(":1-700")
@@ -75,7 +75,7 @@ def test_io_thread_only(address_of: AddressOf, tmp_path: Path) -> None:
     assert fetched.master_info.retrieved == "0-11-74"
     later = run_slave(address_of("mariadb-row"), tmp_path / "s", [])
     whole.wait()
-    assert later.received["bytes_received"] == 0
+    assert later.counters.received["bytes_received"] == 0
     assert later.relay_log_info == whole.relay_log_info
 
 
@@ -108,8 +108,8 @@ def test_a_transaction_that_takes_its_time(masters: Any, tmp_path: Path, options
         slave = start_slave(address(master), tmp_path / "s", options, **live)
         wait_until(lambda: slave.master_info.source_position >= boundary)
         for event in rest[:-1]:
-            heartbeats = slave.received["heartbeats"]
-            wait_until(lambda before=heartbeats: slave.received["heartbeats"] >= before + 2)
+            heartbeats = slave.counters.received["heartbeats"]
+            wait_until(lambda before=heartbeats: slave.counters.received["heartbeats"] >= before + 2)
             assert slave.master_info.source_position == boundary
             file.write(event)
         # The files at this moment are the files that a killed slave would leave.
@@ -118,7 +118,7 @@ def test_a_transaction_that_takes_its_time(masters: Any, tmp_path: Path, options
         slave.stop()
         slave.close()
         again = start_slave(address(master), tmp_path / "killed", options, **live)
-        wait_until(lambda: again.received["chunks"] > 0)
+        wait_until(lambda: again.counters.received["chunks"] > 0)
         file.write(rest[-1])
         wait_until(lambda: again.master_info.source_position == len(whole))
         again.stop()

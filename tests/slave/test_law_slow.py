@@ -50,6 +50,6 @@ def test_the_law(address_of: AddressOf, tmp_path: Path, folder: str, case: str) 
     for field in ("source_file", "source_position", "executed"):
         assert getattr(filtered.relay_log_info, field) == getattr(full.relay_log_info, field)
     assert filtered.master_info.retrieved == full.master_info.retrieved == full.relay_log_info.executed
-    assert full.received["events_dropped"] == 0
-    assert filtered.received["bytes_received"] <= full.received["bytes_received"]
+    assert full.counters.received["events_dropped"] == 0
+    assert filtered.counters.received["bytes_received"] <= full.counters.received["bytes_received"]
     read_by_real_servers(tmp_path / "filtered", folder)

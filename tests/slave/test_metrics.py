@@ -60,7 +60,7 @@ def test_the_counts_of_a_channel(data: Path, tmp_path: Path) -> None:
         slave.follow(master)
         slave.sql("START REPLICA")
         slave.catch_up(master)
-        received = slave.channel().received
+        received = slave.channel().counters.received
         # The applier measures a run of transactions after the last of them.
         wait_until(lambda: values(slave)["apply_delay_seconds_count", ""] >= 1)
         found = values(slave)

@@ -91,9 +91,9 @@ def test_wherever_the_filter_is(tmp_path: Path, names: NameCollation, filter_on:
         one = run(channel(tmp_path / "slave", master, filter_on=filter_on))
     assert tables(one) == FOUND[names]
     assert one.master_info.name_collation is names
-    dropped = one.received["events_dropped"]
+    dropped = one.counters.received["events_dropped"]
     assert (dropped == 0) if filter_on is FilterOn.SLAVE else (dropped > 0)
-    assert one.received["events_undecided"] == 0
+    assert one.counters.received["events_undecided"] == 0
 
 
 def test_a_table_rule_without_accents(tmp_path: Path, names: NameCollation) -> None:
@@ -101,7 +101,7 @@ def test_a_table_rule_without_accents(tmp_path: Path, names: NameCollation) -> N
     with serving(WRITTEN_BY[names]) as master:
         one = run(channel(tmp_path / "slave", master, ["--replicate-do-table=cafe.t"]))
     assert tables(one) == set()
-    assert one.received["events_sent"] < one.received["events_dropped"]
+    assert one.counters.received["events_sent"] < one.counters.received["events_dropped"]
 
 
 def test_effective_filters(tmp_path: Path, names: NameCollation) -> None:

@@ -89,7 +89,7 @@ def test_an_imposed_filter_stays_in_force_without_the_master(tmp_path: Path, aga
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
         slave.catch_up(master, executed=False)
-        assert slave.channel().received["events_undecided"]
+        assert slave.channel().counters.received["events_undecided"]
         slave.sql("STOP REPLICA")
         if again:
             slave.restart()
@@ -159,7 +159,7 @@ def test_a_changed_imposed_filter_and_transactions_that_are_received_and_not_app
         slave.catch_up(master, executed=False)
         place = slave.received() if change == "removed" else ("", 0)
         master.reconfigure(after)
-        wait_until(lambda: slave.channel().received["connections"] == 2)
+        wait_until(lambda: slave.channel().counters.received["connections"] == 2)
         growing.more(growing.transactions)
         slave.catch_up(master, executed=False)
         if restarted:
@@ -184,9 +184,9 @@ def test_a_slave_whose_password_changes_goes_on_with_the_new_one(data: Path, tmp
         slave.sql("START REPLICA")
         slave.catch_up(master)
         # The hash is new and the password is the same: the slave registers again by itself.
-        connections = slave.channel().received["connections"]
+        connections = slave.channel().counters.received["connections"]
         master.reconfigure(users("old"))
-        wait_until(lambda: slave.channel().received["connections"] > connections)
+        wait_until(lambda: slave.channel().counters.received["connections"] > connections)
         growing.more(20)
         slave.catch_up(master)
         master.reconfigure(users("new"))
