@@ -30,7 +30,6 @@ class Parameters(NamedTuple):
     message: int
     message_overhead: int
     fixed: int
-    ahead: int
 
 
 class Dropped(NamedTuple):
@@ -60,22 +59,17 @@ class Dropped(NamedTuple):
 
 _NONE = -(1 << 62)
 """A time earlier than all others, nanoseconds."""
-EXACT = 1 << 52
-"""The limit below which 64-bit floats represent a whole number and its half exactly."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
 @inlined
 def time_of(size, hop):
     """Return the time to send ``size`` bytes over the link ``hop``, rounded to a whole nanosecond."""
-    if size < EXACT // max(hop.numerator, 1):
-        # The product is exact as a 64-bit float, and the quotient of two exact floats is never rounded up to a whole
-        # number. A division of floats takes a third of the time of one of integers.
-        total = np.float64(size) * np.float64(hop.numerator) + np.float64(hop.denominator // 2)
-        return np.int64(total / np.float64(hop.denominator))
-    whole = size // hop.denominator
-    rest = (size - whole * hop.denominator) * hop.numerator
-    return whole * hop.numerator + (rest + hop.denominator // 2) // hop.denominator
+    # The estimate is wrong by one at most, and the remainder tells it. The product need not fit into 64 bits, since the
+    # remainder does. Vector instructions have no division of integers.
+    found = np.int64(np.float64(size) * np.divide(np.float64(hop.numerator), np.float64(hop.denominator)))
+    rest = size * hop.numerator + hop.denominator // 2 - found * hop.denominator
+    return found + np.int64(rest >= hop.denominator) - np.int64(rest < 0)
 
 
 @kernel
@@ -160,106 +154,112 @@ def noise(seed, number, largest):
 def cross(
     arrived: Int64s,
     sizes: Int64s,
+    room: Int64s,
     dropped: Dropped,
     hop: Parameters,
     downs: Int64s2,
     departed: Int64s,
     received: Int64s,
+    came: Int64s,
 ):
-    """Simulate sending transactions over a network link (``hop``).
+    """Simulate sending transactions over a network link (``hop``), one message after another.
 
-    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``dropped``
+    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``room`` has the
+    number of transactions that must have left before the connection's send buffers have room for it. ``dropped``
     describes the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one
     row for each outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
 
-    The results are written into the arrays ``departed`` (one entry more than there are transactions) and ``received``.
-    The first ``i`` transactions had left the sender at ``departed[i]``, and transaction ``i`` was received at
-    ``received[i]``. All times are nanoseconds.
+    The results are written into the arrays ``departed`` (one entry more than there are transactions), ``received`` and
+    ``came``. The first ``i`` transactions had left the sender at ``departed[i]``, and transaction ``i`` was received at
+    ``received[i]``. All times are nanoseconds, but ``came`` has the times of ``received`` in microseconds, rounded up.
 
-    Return the number of messages, and the bytes of the reports about dropped transactions.
+    Return the number of messages, and the number of separate messages that only report dropped transactions.
     """
     n = len(arrived)
     message = hop.message
+    # At first, the times of departure as if all transactions were sent together.
+    for j in range(n):
+        departed[j + 1] = time_of(sizes[j] + dropped.told[j], hop) + hop.fixed
+    departed[0] = 0
+    for j in range(n):
+        departed[j + 1] += departed[j]
+    departed[0] = _NONE
     empty_time = time_of(dropped.size, hop)
     down = 0
     messages = 0
-    told = 0
-    # The message that is made: its first transaction, when it was made and began to leave, its bytes so far, and the
-    # bytes of reports before it. The bytes ``kept`` of its first transaction reached the reader before an outage.
-    first = 0
-    made = _NONE
-    start = _NONE
-    filled = 0
-    told_before = 0
-    kept = 0
+    empty = 0
     # The last byte so far left at ``end``, the last message arrived at ``last``, and the last outage ended at
     # ``opened``.
     end = _NONE
     last = _NONE
     opened = _NONE
-    departed[0] = _NONE
-    # The bytes of all transactions before this one, and the number and bytes of those of them that must have left
-    # before the connection's send buffers have room for this one.
+    # The first transaction of a message, of which ``kept`` bytes reached the reader before an outage, and the first one
+    # that arrives after the message is made. The bytes of all transactions before each of the two.
+    first = 0
+    kept = 0
+    coming = 0
     before = 0
-    room = 0
-    gone = 0
-    j = 0
-    while True:
-        if j == n or arrived[j] > made or filled >= message or sizes[j] > message:
-            # The message before this one is complete. An outage loses it if it has not arrived by then.
-            if j > first:
-                delay = hop.delay
-                if hop.jitter:
-                    delay = max(delay + noise(hop.seed, first, hop.jitter), 0)
-                arrival = max(end + delay, last)
-                if down < len(downs) and arrival > downs[down, _D_START]:
-                    whole = sizes[first] - kept
-                    messages -= pieces(whole, message)
-                    told = told_before
-                    if message and j == first + 1:
-                        kept += _whole_until(whole, start, downs[down, _D_START] - delay, message, hop)
-                    opened = end = downs[down, _D_RESTART]
-                    message = downs[down, _D_MESSAGE]
-                    down += 1
-                    before -= filled
-                    j = first
-                else:
-                    received[first:j] = last = arrival
-                    kept = 0
-            if j == n:
-                break
-            first = j
-            told_before = told
-            while before - gone > hop.ahead:
-                gone += sizes[room]
-                room += 1
-            ready = max(arrived[j], opened)
-            made = max(ready, departed[room])
-            if dropped.empty[j] and made == arrived[j]:
-                reports = dropped.empty[j]
-                told += reports * dropped.size
-                end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
-            end = max(end, ready)
-            # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
-            while down < len(downs) and end >= downs[down, _D_START]:
-                opened = downs[down, _D_RESTART]
-                message = downs[down, _D_MESSAGE]
-                end = made = max(end, opened)
-                down += 1
-            start = end
-            filled = 0
-            parts = pieces(sizes[j] - kept, message)
-            messages += parts
-            end += time_of(sizes[j] - kept + dropped.told[j] + hop.message_overhead * parts, hop)
+    found = 0
+    while first < n:
+        ready = max(arrived[first], opened)
+        made = max(ready, departed[room[first]])
+        reports = 0
+        if made == arrived[first] and dropped.empty[first]:
+            reports = dropped.empty[first]
+            end = max(max(end, dropped.first[first]) + reports * empty_time, dropped.last[first] + empty_time)
+        end = max(end, ready)
+        # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
+        while down < len(downs) and end >= downs[down, _D_START]:
+            opened = downs[down, _D_RESTART]
+            message = downs[down, _D_MESSAGE]
+            end = made = max(end, opened)
+            down += 1
+        while coming < n and arrived[coming] <= made:
+            found += sizes[coming]
+            coming += 1
+        stop = coming
+        filled = found - before
+        if filled >= message:
+            # The message is full, or ends before a large transaction.
+            filled = sizes[first]
+            stop = first + 1
+            while stop < coming and filled < message and sizes[stop] <= message:
+                filled += sizes[stop]
+                stop += 1
+        whole = sizes[first] - kept
+        parts = pieces(whole, message)
+        start = end
+        end += time_of(whole + dropped.told[first] + hop.message_overhead * parts, hop) + hop.fixed
+        shift = end - departed[first + 1]
+        end = departed[stop] + shift
+        delay = hop.delay
+        if hop.jitter:
+            delay = max(delay + noise(hop.seed, first, hop.jitter), 0)
+        arrival = max(end + delay, last)
+        if down < len(downs) and arrival > downs[down, _D_START]:
+            # The outage loses the message, which has not arrived.
+            time = downs[down, _D_START] - delay - start
+            needed = time_of(whole + hop.message_overhead * parts, hop)
+            if message and stop == first + 1 and time > 0 and needed:
+                # The complete messages of a large transaction that had left by then have arrived.
+                left = np.int64(np.float64(whole) * np.float64(time) / np.float64(needed))
+                kept += min(left, whole - 1) // message * message
+            opened = end = downs[down, _D_RESTART]
+            message = downs[down, _D_MESSAGE]
+            down += 1
         else:
-            end += time_of(sizes[j] + dropped.told[j], hop)
-        told += dropped.told[j]
-        end += hop.fixed
-        filled += sizes[j]
-        before += sizes[j]
-        j += 1
-        departed[j] = end
-    return messages, told
+            last = arrival
+            rounded = (arrival + 999) // 1000
+            for j in range(first, stop):
+                departed[j + 1] += shift
+                received[j] = arrival
+                came[j] = rounded
+            messages += parts
+            empty += reports
+            before += filled
+            first = stop
+            kept = 0
+    return messages, empty
 
 
 @inlined
@@ -270,29 +270,14 @@ def pieces(size, message):
     # The inverse is computed once for all transactions. With the half, its rounding does not matter.
     if not message:
         return np.int64(1)
-    return max(np.int64((np.float64(size) + 0.5) * (1.0 / np.float64(message))), np.int64(1))
-
-
-@inner
-def _whole_until(size, start, stop, message, hop):
-    """Return how many bytes of one large transaction left the sender in complete messages between the times ``start``
-    and ``stop``, nanoseconds. After an outage the sender does not send these bytes again.
-
-    ``size`` is the number of bytes of the transaction that remain to be sent, and ``message`` the message size, bytes.
-    ``hop`` has the link's properties.
-    """
-    needed = time_of(size + hop.message_overhead * pieces(size, message), hop)
-    if stop <= start or needed == 0:
-        return np.int64(0)
-    sent = np.int64(float(size) * float(stop - start) / float(needed))
-    return min(sent, size - 1) // message * message
+    return max(np.int64((np.float64(size) + 0.5) * np.divide(1.0, np.float64(message))), np.int64(1))
 
 
 LANES = 16
 """The maximum number of links that :func:`cross_together` simulates in one call."""
-_BLOCK = 64
-_CELLS = LANES * _BLOCK
 MOST_LAG = 2**31 - 1
+EXACT = 1 << 52
+"""The limit below which 64-bit floats represent a whole number and its half exactly."""
 
 
 @kernel
@@ -300,6 +285,7 @@ def cross_together(
     arrived: Int64s,
     committed: Int64s,
     sizes: Int64s,
+    room: Int64s,
     dropped: Dropped,
     hop: Parameters,
     rates: Float64s2,
@@ -346,15 +332,8 @@ def cross_together(
         )
         end[lane] = filled[lane] = messages[lane] = empty[lane] = departed[0, lane] = 0.0
         made[lane] = -1.0
-    told = 0
-    before = 0
-    room = 0
-    gone = 0
     for j in range(n):
-        while before - gone > hop.ahead:
-            gone += sizes[room]
-            room += 1
-        free = np.uintp(room)
+        free = np.uintp(room[j])
         after = np.uintp(j + 1)
         ready = np.float64(arrived[j])
         # A message is full from this size on. A large transaction always begins a message.
@@ -369,44 +348,36 @@ def cross_together(
             last = np.float64(dropped.last[j])
             for lane in range(lanes):
                 is_new = (ready > made[lane]) | (filled[lane] >= full)
-                sent = 1.0 if is_new & (abs(departed[free, lane]) <= ready) else 0.0
+                sent = is_new & (abs(departed[free, lane]) <= ready)
                 reported = max(max(end[lane], first) + reports * empty_time[lane], last + empty_time[lane])
-                end[lane] += sent * (reported - end[lane])
-                empty[lane] += sent * reports
+                end[lane] = reported if sent else end[lane]
+                empty[lane] += reports if sent else 0.0
         for lane in range(lanes):
-            begins = 1.0 if (ready > made[lane]) | (filled[lane] >= full) else 0.0
-            made[lane] += begins * (max(ready, abs(departed[free, lane])) - made[lane])
-            filled[lane] += size - begins * filled[lane]
-            messages[lane] += begins * parts
-            sent = joining + begins * overhead
+            begins = (ready > made[lane]) | (filled[lane] >= full)
+            made[lane] = max(ready, abs(departed[free, lane])) if begins else made[lane]
+            filled[lane] = size + (0.0 if begins else filled[lane])
+            messages[lane] += parts if begins else 0.0
+            sent = joining + (overhead if begins else 0.0)
             left = max(end[lane], ready) + np.floor(
                 np.divide(sent * numerator[lane] + half[lane], denominator[lane])
             )
             end[lane] = left
             # A time with a minus is that of a transaction that begins a message.
-            departed[after, lane] = left - 2.0 * begins * left
-        told += dropped.told[j]
-        before += sizes[j]
+            departed[after, lane] = -left if begins else left
     for lane in range(lanes):
         counts[0, lane] = np.int64(messages[lane])
-        counts[1, lane] = told + np.int64(empty[lane]) * dropped.size
-    # From the last transaction to the first: all transactions of a message are received with its last one. A block
-    # stays in the processor's fastest cache until its columns have become rows.
-    block = floats(_CELLS)
+        counts[1, lane] = np.int64(empty[lane])
+    # From the last transaction to the first: all transactions of a message are received with its last one.
+    lag = floats(LANES)
     for lane in range(lanes):
         made[lane] = -1.0
-    for stop in range(n, 0, -_BLOCK):
-        begin = max(stop - _BLOCK, 0)
-        for j in range(stop - 1, begin - 1, -1):
-            at = np.uintp(j - begin) * np.uintp(LANES)
-            after = np.uintp(j + 1)
-            since = np.float64(committed[j])
-            for lane in range(lanes):
-                left = departed[after, lane]
-                ends = 1.0 if made[lane] < 0.0 else 0.0
-                made[lane] = left
-                end[lane] += ends * (abs(left) - end[lane])
-                block[at + lane] = min(np.ceil(np.divide(end[lane], 1000.0)) - since, MOST_LAG)
+    for j in range(n - 1, -1, -1):
+        after = np.uintp(j + 1)
+        since = np.float64(committed[j])
         for lane in range(lanes):
-            for k in range(np.uintp(stop - begin)):
-                lags[lane, np.uintp(begin) + k] = np.int32(block[k * np.uintp(LANES) + lane])
+            left = departed[after, lane]
+            end[lane] = abs(left) if made[lane] < 0.0 else end[lane]
+            made[lane] = left
+            lag[lane] = min(np.ceil(np.divide(end[lane], 1000.0)) - since, MOST_LAG)
+        for lane in range(lanes):
+            lags[lane, np.uintp(j)] = np.int32(lag[lane])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 import functools
 import heapq
+import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,10 +56,6 @@ MICROSECOND = 1_000
 """The number of nanoseconds in a microsecond, the unit of transaction times."""
 NEVER = 1 << 62
 """The end time of an outage that never ends, nanoseconds."""
-_MOST_DENOMINATOR = 10**9
-"""The limit of the denominator of the time for one byte. This limit keeps the products with a transaction's bytes
-within 64 bits.
-"""
 
 
 class Down(NamedTuple):
@@ -133,12 +130,14 @@ class Hop(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """The times at which transactions crossed a link, nanoseconds, and the number of messages that they needed."""
+    """The times at which transactions crossed a link, and the number of messages that they needed."""
 
     departed: Ints
     """The time at which the last byte of each transaction left the sender, nanoseconds."""
     received: Ints
     """The time at which each transaction had arrived completely, nanoseconds. The values never decrease."""
+    came: Ints
+    """The times ``received`` in microseconds, rounded up."""
     messages: int
     told: int
     """The bytes of the reports about dropped transactions that crossed the link."""
@@ -153,74 +152,91 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
     """
     if rate is None:
         return 0, 1
-    exact = Fraction(8 * NANOSECONDS, rate)
-    return (
-        exact if exact.denominator <= _MOST_DENOMINATOR else exact.limit_denominator(_MOST_DENOMINATOR)
-    ).as_integer_ratio()
+    shared = math.gcd(8 * NANOSECONDS, rate)
+    return 8 * NANOSECONDS // shared, rate // shared
 
 
-def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
+def cross(
+    arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None, room: Ints | None = None
+) -> Crossed:
     """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, the
     number of messages, and the bytes of the reports about dropped transactions.
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
+    ``room`` is the result of :func:`room_for` (None: it is computed).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
     [5000, 10000, 15000]
     """
-    departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived), np.int64)
-    messages, told = _hop.cross(
+    n = len(arrived)
+    dropped = dropped or _no_reports(n)
+    departed, received, came = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    messages, empty = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
-        dropped or _no_reports(len(arrived)),
-        _parameters(hop),
+        room_for(sizes, hop.ahead) if room is None else room,
+        dropped,
+        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
         _outages(arrived, sizes, hop),
         departed,
         received,
+        came,
     )
-    return Crossed(departed[1:], received, int(messages), int(told))
+    told = empty * dropped.size + int(dropped.told.sum())
+    return Crossed(departed[1:], received, came, messages, told)
+
+
+def room_for(sizes: Ints, ahead: int) -> Ints:
+    """Return for each transaction how many of those before it must have left before the connection's send buffers have
+    room for it.
+
+    ``sizes`` has the transactions' bytes. The buffers have the size ``ahead``, bytes (0: no limit).
+
+    >>> room_for(np.array([10, 20, 30, 40]), 50)
+    array([0, 0, 0, 1])
+    """
+    before = np.cumsum(sizes) - sizes
+    return np.searchsorted(before, before - (ahead or NEVER))
 
 
 def cross_together(
-    departing: Departing, hops: Sequence[Hop]
-) -> tuple[npt.NDArray[np.int32], list[tuple[int, int]]] | None:
+    departing: Departing, hop: Hop, rates: Sequence[int | None]
+) -> Iterator[tuple[npt.NDArray[np.int32], int, int]] | None:
     """Simulate sending the same transactions over several network links that differ in their rates only. This takes a
     fraction of the time of a call of :func:`cross` for each link.
 
-    Return a pair. The first member is an array with a row for each link, which has the lag of each transaction in
-    microseconds. A row that contains ``MOST_LAG`` is not valid, since a lag of its link needs more than 32 bits. The
-    second member has for each link the number of messages, and the bytes of the reports about dropped transactions.
+    Yield for each of ``rates`` the lag of each transaction in microseconds, the number of messages, and the bytes of
+    the reports about dropped transactions. Lags with ``MOST_LAG`` are not valid, since one needs more than 32 bits.
 
     Return None if the links need :func:`cross`: they have a delay, jitter or outages, there are no transactions, or a
     number may be too large.
     """
-    hop, sizes, dropped = hops[0], departing.content.bytes, departing.dropped
-    rates = [nanoseconds_of_a_byte(one.rate) for one in hops]
-
-    def on_link(nbytes: int, count: int) -> int:
-        messages = count + (nbytes // hop.message if hop.message else 0)
-        return nbytes + count * GAP_BYTES + messages * hop.message_overhead
-
+    sizes, dropped = departing.content.bytes, departing.dropped
     if hop.delay or hop.jitter or hop.downs or not len(sizes):
         return None
-    most = on_link(int(sizes.max()), 1)
-    whole = on_link(int(sizes.sum()), len(sizes)) + int(dropped.empty.sum()) * dropped.size
-    last = int(departing.seen[-1]) + len(sizes)
-    if any(max(most * one + other, last + whole * one // other) >= _hop.EXACT for one, other in rates):
+    times = np.array([nanoseconds_of_a_byte(rate) for rate in rates], np.float64).T.copy()
+    largest = int(sizes.max())
+    largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
+    if largest * times[0].max() + times[1].max() >= _hop.EXACT or departing.seen[-1] >= _hop.EXACT // 2:
         return None
-    lags = np.empty((len(hops), len(sizes)), np.int32)
-    counts = np.empty((2, len(hops)), np.int64)
-    memory = np.empty((len(sizes) + 1, len(hops)))
-    columns = np.array(rates, np.float64).T.copy()
-    arrived, committed = departing.seen, departing.committed
-    _hop.cross_together(arrived, committed, sizes, dropped, _parameters(hop), columns, memory, lags, counts)
-    return lags, list(zip(*counts.tolist(), strict=True))
-
-
-def _parameters(hop: Hop) -> Parameters:
-    return Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7], hop.ahead or NEVER)
+    memory, lags = np.empty((len(sizes) + 1, len(rates))), np.empty((len(rates), len(sizes)), np.int32)
+    counts = np.empty((2, len(rates)), np.int64)
+    _hop.cross_together(
+        departing.seen,
+        departing.committed,
+        sizes,
+        departing.room,
+        dropped,
+        Parameters(0, 1, *hop[1:7]),
+        times,
+        memory,
+        lags,
+        counts,
+    )
+    messages, empty = counts
+    return zip(lags, messages.tolist(), (empty * dropped.size + dropped.told.sum()).tolist(), strict=True)
 
 
 def _no_reports(n: int) -> Dropped:
@@ -292,9 +308,9 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
     ``sizes`` has the transactions' bytes.
     """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
-    whole, rest = np.divmod(sizes, denominator)
-    times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed
-    return times
+    found: Ints = (sizes * (numerator / denominator)).astype(np.int64)
+    rest = sizes * numerator + denominator // 2 - found * denominator
+    return found + (rest >= denominator) - (rest < 0) + hop.fixed
 
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
@@ -632,17 +648,6 @@ class Polls(NamedTuple):
         is_first = np.diff(seen, prepend=-1) > 0
         return cls(np.cumsum(is_first), np.append(-1, seen[is_first]))
 
-    def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
-        """Return an array that tells for each poll (look for new transactions) whether it finds only transactions that
-        the filter drops. For poll 0, which stands for the time before the first poll, the entry is False.
-
-        ``transaction`` has the indexes, in the binlog set, of the transactions that are sent.
-        """
-        found = np.ones(len(self.time), np.bool_)
-        found[0] = False
-        found[self.number[transaction]] = False
-        return found
-
 
 def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> Dropped:
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
@@ -677,7 +682,8 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
     they crossed the link ``hop``. ``polls`` are the sender's looks for new transactions. After a poll that finds
     nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
     """
-    is_empty = polls.empty(transaction)[polls.number] & (np.diff(polls.number, prepend=0) > 0)
+    is_empty = np.diff(polls.number, prepend=0) > 0
+    is_empty &= ~np.isin(polls.number, polls.number[transaction])
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
     spent = np.cumsum(is_empty) * needed
     left = np.where(is_empty, polls.time[polls.number] + needed - spent, -1 - spent)
@@ -707,6 +713,10 @@ class Departing(NamedTuple):
     """The time at which the sender finds each transaction in its binlog, nanoseconds."""
     dropped: Dropped
     """The sender's reports about dropped transactions."""
+    before: Ints
+    """The bytes of all transactions before each one, and at the end those of all."""
+    room: Ints
+    """The result of :func:`room_for` for the link's send buffers."""
 
 
 class Schedule:
@@ -738,8 +748,10 @@ class Schedule:
         """
         *way, hop = hops
         # Links that differ in other properties, such as the rate, are sent the same.
+        number = self.traffic.first_like(hop.filter)
         return self._departing(
-            tuple(way), Hop(sender=hop.sender, form=hop.form, filter=hop.filter, idle=hop.idle)
+            tuple(way),
+            Hop(ahead=hop.ahead, sender=hop.sender, form=hop.form, filter=number, idle=hop.idle),
         )
 
     def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
@@ -747,9 +759,9 @@ class Schedule:
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
-        departing = self.departing(hops)
+        departing, hop = self.departing(hops), self.with_overhead(hops[-1])
         return departing, cross(
-            departing.seen, departing.content.bytes, self.with_overhead(hops[-1]), departing.dropped
+            departing.seen, departing.content.bytes, hop, departing.dropped, departing.room
         )
 
     def with_overhead(self, hop: Hop) -> Hop:
@@ -783,7 +795,7 @@ class Schedule:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
         ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``sender``, ``form``, ``filter`` and ``idle``.
+        matter: ``ahead``, ``sender``, ``form``, ``filter`` and ``idle``.
         """
         together = seen = self._seen(*_looking(way, hop))
         for down in hop.idle:
@@ -797,7 +809,10 @@ class Schedule:
             dropped = dropped_before(sent, polls, self.overhead + EMPTY_BYTES)
         else:
             dropped = _no_reports(len(sent))
-        return Departing(found, self.committed[sent], self.reached(way)[sent], seen[sent], dropped)
+        before, room = np.append(0, np.cumsum(found.bytes)), room_for(found.bytes, hop.ahead)
+        return Departing(
+            found, self.committed[sent], self.reached(way)[sent], seen[sent], dropped, before, room
+        )
 
     def _make_seen(self, way: tuple[Hop, ...], sender: Sender, number: int | None) -> Ints:
         """Return the time at which a sender finds each transaction in its binlog, nanoseconds. For a dropped
@@ -844,49 +859,36 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
     times.
     """
     departing = schedule.departing(routes[0].hops)
-    hops = [schedule.with_overhead(route.hops[-1]) for route in routes]
-    together = None if routes[0].apply else cross_together(departing, hops)
-    if together is None:
-        return [_travel_alone(route, schedule) for route in routes]
-    nbytes = departing.content.outside + int(departing.content.bytes.sum())
-    return [
-        _flow(route, schedule, departing, lags, nbytes, *counts)
-        if lags.max() < _hop.MOST_LAG
-        else _travel_alone(route, schedule)
-        for route, lags, counts in zip(routes, *together, strict=True)
-    ]
-
-
-def _travel_alone(route: Route, schedule: Schedule) -> Flow:
-    departing, crossed = schedule.passed(route.hops)
-    transaction, sizes, _, outside = departing.content
-    received = crossed.received
-    if route.apply is not None:
-        received = _applied(schedule.traffic, route.apply, transaction, received)
-    nbytes = outside + int(sizes[_before_never(crossed.received)].sum())
-    came = lag.microseconds(received[_before_never(received)])
-    lags = came - departing.committed[: len(came)]
-    return _flow(route, schedule, departing, lags, nbytes, crossed.messages, crossed.told)
+    together = None
+    if not routes[0].apply:
+        hop, rates = schedule.with_overhead(routes[0].hops[-1]), [route.hops[-1].rate for route in routes]
+        together = cross_together(departing, hop, rates)
+    found = []
+    for route, figures in zip(routes, together or itertools.repeat(None), strict=False):
+        if figures is None or figures[0].max() == _hop.MOST_LAG:
+            _, crossed = schedule.passed(route.hops)
+            came = (
+                crossed.came
+                if route.apply is None
+                else _applied(schedule.traffic, route.apply, departing, crossed)
+            )
+            there = _before_never(crossed.received)
+            figures = came[there] - departing.committed[there], crossed.messages, crossed.told
+        found.append(_flow(route, schedule, departing, *figures))
+    return found
 
 
 def _flow(
-    route: Route,
-    schedule: Schedule,
-    departing: Departing,
-    lags: npt.NDArray[Any],
-    nbytes: int,
-    messages: int,
-    told: int,
+    route: Route, schedule: Schedule, departing: Departing, lags: npt.NDArray[Any], messages: int, told: int
 ) -> Flow:
     """Return the transactions that a node receives over ``route``, with their bytes.
 
     ``lags`` has the time from the commit of each transaction in ``departing`` until the node has received or applied
-    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The last three
-    parameters are the bytes of the received transactions, the number of messages, and the bytes of the reports about
-    dropped transactions.
+    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The last two
+    parameters are the number of messages, and the bytes of the reports about dropped transactions.
     """
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped
-    transaction, sizes, counts, _ = departing.content
+    transaction, sizes, counts, outside = departing.content
     kept: Any = slice(None) if counts is None else counts[:count]
     missing = len(transaction) - count if counts is None else int(counts[count:].sum())
 
@@ -904,7 +906,7 @@ def _flow(
     has_messages = hop.message > 0
     return Flow(
         Arrived(transaction[:count][kept], departing.committed[:count][kept], lags[kept], missing),
-        nbytes,
+        outside + int(departing.before[count]),
         messages if has_messages else None,
         messages * schedule.overhead + told + dropped.after * dropped.size if has_messages else None,
         [
@@ -920,20 +922,20 @@ def _before_never(ascending: Ints) -> slice:
     return slice(int(ascending.searchsorted(NEVER)))
 
 
-def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Ints) -> Ints:
-    """Return the time at which a node has applied each transaction that it received, nanoseconds.
+def _applied(traffic: SetTraffic, applier: Hop, departing: Departing, crossed: Crossed) -> Ints:
+    """Return the time at which a node has applied each transaction that it received, microseconds, rounded up.
 
-    ``transaction`` has the indexes of the received transactions in the binlog set ``traffic``, and ``received`` their
-    times of receipt. ``applier`` is the node's speed of applying, and the filter of what it applies.
+    ``departing`` has the received transactions of the binlog set ``traffic``, and ``crossed`` their times of receipt.
+    ``applier`` is the node's speed of applying, and the filter of what it applies.
     """
     passes = traffic.sent(applier.filter)
-    sizes = np.zeros(len(traffic), np.int64)
-    sizes[passes.transaction] = passes.bytes
-    wanted = sizes[transaction] > 0
-    found = np.full(len(received), -1, np.int64)
-    found[wanted] = cross(received[wanted], sizes[transaction][wanted], applier).received
+    applied = np.zeros(len(traffic), np.int64)
+    applied[passes.transaction] = passes.bytes
+    sizes = applied[departing.content.transaction]
+    found = np.full(len(sizes), -1, np.int64)
+    found[sizes > 0] = cross(crossed.received[sizes > 0], sizes[sizes > 0], applier).came
     # A transaction without anything to apply is applied with the one before it.
-    return np.maximum(np.maximum.accumulate(found), received)
+    return np.maximum(np.maximum.accumulate(found), crossed.came)
 
 
 # -- figures
@@ -997,39 +999,40 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     """
     whole = at_node(groups[0], flows)
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
+    nbytes = [sum(flow.bytes for flow in flows), *(flow.bytes for flow in flows)]
     delays = [group.delay for group in groups]
     lags = [lag.measure(one.committed, one.lags, delays, limit=limit) for one in arrivals]
     last = int(whole.committed[-1] + whole.lags[-1]) if len(whole.lags) else None
-    counts = [
-        {
-            "transactions": len(arrived.transaction),
-            "missing": arrived.missing,
-            "bytes": flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
-        }
-        for n, arrived in enumerate(arrivals)
-    ]
-    traffic = functools.cache(lambda *numbers: _traffic([flows[n] for n in numbers]))
+    traffic: dict[tuple[int, ...], dict[str, Any]] = {}
     found = []
     for number, group in enumerate(groups):
         channels = group.nodes[0].channels
-        names = tuple(node.name for node in group.nodes)
         nodes = [
             NodeFigures(
-                name=names[0],
+                **_names([node.name for node in group.nodes]),
                 channel=channels[n - 1].name if n else None,
-                count=len(names),
-                members=names if len(names) > 1 else (),
+                transactions=len(arrived.transaction),
+                missing=arrived.missing,
+                bytes=nbytes[n],
                 lag=lags[n][number],
-                **counts[n],
             )
-            for n in range(len(arrivals))
+            for n, arrived in enumerate(arrivals)
         ]
-        shared: dict[str, list[int]] = {}
+        shared: dict[str, tuple[int, ...]] = {}
         for n, channel in enumerate(channels):
-            shared.setdefault(channel.legs[-1].link, []).append(n)
-        links = [_link(group, numbers[0], traffic(*numbers)) for numbers in shared.values()]
+            link = channel.legs[-1].link
+            shared[link] = (*shared.get(link, ()), n)
+        for numbers in shared.values():
+            if numbers not in traffic:
+                traffic[numbers] = _traffic([flows[n] for n in numbers])
+        links = [_link(group, numbers[0], traffic[numbers]) for numbers in shared.values()]
         found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
     return found
+
+
+def _names(names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of figures that name the nodes or links with these figures."""
+    return {"name": names[0], "count": len(names), "members": names if len(names) > 1 else ()}
 
 
 def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
@@ -1039,13 +1042,10 @@ def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
     node's ``channels``, and ``traffic`` has the figures that :func:`_traffic` returns.
     """
     leg, hop = group.nodes[0].channels[number].legs[-1], group.routes[number].hops[-1]
-    names = tuple(node.channels[number].legs[-1].link for node in group.nodes)
     return LinkFigures(
-        name=names[0],
+        **_names([node.channels[number].legs[-1].link for node in group.nodes]),
         source=leg.source,
         target=leg.target,
-        count=len(names),
-        members=names if len(names) > 1 else (),
         rate=hop.rate,
         delay=hop.delay // MICROSECOND + group.delay,
         jitter=hop.jitter // MICROSECOND,

@@ -42,12 +42,13 @@ def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
     >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
     [2, 4]
     """
-    ranks = np.maximum(-(-len(lags) * np.array(shares) // 100) - 1, 0)
-    kept = np.empty(len(lags) + 1, np.int64)
-    count = _lag.narrow(np.ascontiguousarray(lags, np.int64), ranks, np.empty(_lag.BINS, np.int32), kept)
-    kept = kept[:count]
-    kept.partition(ranks)
-    found: list[int] = kept[ranks].tolist()
+    rest, found = lags.copy(), []
+    # numpy selects a single rank with vector instructions.
+    for share in shares:
+        rank = max(-(-len(lags) * share // 100) - 1, 0) - (len(lags) - len(rest))
+        rest.partition(rank)
+        rest = rest[rank:]
+        found.append(int(rest[0]))
     return found
 
 
@@ -61,12 +62,11 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
-    committed, lags = (np.ascontiguousarray(one, np.int64) for one in (committed, lags))
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
-        since = _oldest_missing(committed)
-        above = [_lag.time_above(committed, since, lags, int(limit - delay)) for delay in delays]
+        given = [np.ascontiguousarray(one, np.int64) for one in (committed, _oldest_missing(committed), lags)]
+        above = [_lag.time_above(*given, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above, strict=True)
@@ -82,7 +82,7 @@ def _oldest_missing(committed: Ints) -> Ints:
     """
     if (committed[1:] >= committed[:-1]).all():
         return committed
-    found: Ints = np.ascontiguousarray(np.minimum.accumulate(committed[::-1])[::-1])
+    found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
     return found
 
 
@@ -102,13 +102,6 @@ def series(committed: Ints, received: Ints, window: Window) -> Ints:
     waits = np.flatnonzero(missing < len(received))
     ages = ends[waits] - committed[missing[waits]]
     np.maximum.at(found, waits, ages)
-    return found
-
-
-def microseconds(times: Ints) -> Ints:
-    """Convert times from nanoseconds to microseconds, rounded up."""
-    found: Ints = times + 999
-    found //= 1000
     return found
 
 

@@ -426,6 +426,8 @@ class SetTraffic:
     files: tuple[str, ...]
     sent: Callable[[int | None], Sent]
     """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter)."""
+    first_equal: Sequence[int] = ()
+    """For each filter by index, the first filter that passes the same events. Empty: not known."""
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
     transaction is dropped. 0: the transaction has no GTID.
@@ -446,3 +448,7 @@ class SetTraffic:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def first_like(self, number: int | None) -> int | None:
+        """Return the index of the first filter that passes the same events as the filter with the index ``number``."""
+        return self.first_equal[number] if self.first_equal and number is not None else number

@@ -57,10 +57,6 @@ from dumpfilter.topology.model import Topology
 
 _BATCHES = 128
 """The least number of batches into which many items are divided, so that all threads end at about the same time."""
-_MOST_CELLS = 1 << 23
-"""The maximum number of transactions, times the groups of nodes that are computed together. This maximum limits the
-memory of a thread to about 150 MB.
-"""
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
@@ -141,10 +137,7 @@ def simulate(
         load: {name: Schedule(one, _factor(load, speeds.get(name, 1.0))) for name, one in traffics.items()}
         for load in loads
     }
-    lanes = min(LANES, max(1, _MOST_CELLS // max(1, *map(len, traffics.values()))))
-    simulation = _Simulation(
-        plan, options, run, schedules, Router(plan, options.applier, options.seed), lanes
-    )
+    simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
     # Collections of garbage would walk again and again through the figures of thousands of nodes.
     is_collecting = gc.isenabled()
     gc.disable()
@@ -173,8 +166,6 @@ class _Simulation:
     schedules: Mapping[float, Mapping[str, Schedule]]
     """For each load, the schedule (commit times) of each origin by name."""
     router: Router
-    lanes: int
-    """The number of groups of nodes that are computed together at most."""
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Simulate the topology under each of ``settings`` (parameters of a run). Return one result for each setting,
@@ -199,19 +190,14 @@ class _Simulation:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
         after another, mostly in one thread, so that the caches of arrival times are used.
         """
-        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
+        alike: dict[tuple[float, tuple[Route, ...]], dict[tuple[Route, ...], list[Group]]] = {}
         for group in groups:
-            families.setdefault((group.setting.load, group.routes), []).append(group)
-        alike: dict[tuple[float, tuple[Route, ...]], list[list[Group]]] = {}
-        for (load, routes), family in families.items():
-            alike.setdefault((load, without_rate(routes)), []).append(family)
-        order: dict[tuple[object, ...], int] = {}
+            one = alike.setdefault((group.setting.load, without_rate(group.routes)), {})
+            one.setdefault(group.routes, []).append(group)
         tasks = [
-            one[start : start + self.lanes]
-            for one in sorted(
-                alike.values(), key=lambda one: order.setdefault(_traffic_of(one[0][0]), len(order))
-            )
-            for start in range(0, len(one), self.lanes)
+            list(families.values())[start : start + LANES]
+            for (load, routes), families in sorted(alike.items(), key=lambda one: self._traffic_of(*one[0]))
+            for start in range(0, len(families), LANES)
         ]
         size = -(-len(tasks) // _BATCHES)
         batches = [tasks[start : start + size] for start in range(0, len(tasks), size or 1)]
@@ -298,13 +284,17 @@ class _Simulation:
             found.setdefault(without_delay(self.router.routes(node, setting)), []).append(node)
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
-
-def _traffic_of(group: Group) -> tuple[object, ...]:
-    """Return a key that is equal for groups of nodes with equal traffic: equal pace of commits, binlogs, encodings and
-    filters.
-    """
-    traffic = ((route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops)
-    return group.setting.load, *traffic
+    def _traffic_of(self, load: float, routes: Iterable[Route]) -> str:
+        """Return a text that is equal for nodes with equal traffic: equal pace of commits, binlogs, encodings and
+        filters.
+        """
+        traffics = ((route, self.schedules[load][route.origin].traffic) for route in routes)
+        parts = (
+            (route.origin, hop.form, traffic.first_like(hop.filter))
+            for route, traffic in traffics
+            for hop in route.hops
+        )
+        return str((load, *parts))
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

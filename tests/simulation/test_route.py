@@ -6,8 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation._hop import LANES, MOST_LAG, Dropped
-from dumpfilter.simulation.flow import NEVER, Content, Departing, Down, Hop, cross, cross_together, times_of
-from dumpfilter.simulation.lag import microseconds
+from dumpfilter.simulation.flow import (
+    NEVER,
+    Content,
+    Departing,
+    Down,
+    Hop,
+    cross,
+    cross_together,
+    room_for,
+    times_of,
+)
 from tests.simulation.reference import receive_times
 
 RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))
@@ -99,7 +108,10 @@ def departing(draw: st.DrawFn) -> Departing:
     )
     told, empty, ago, span = np.array(draw(given), np.int64).reshape(-1, 4).T.copy()
     dropped = Dropped(told, empty, arrived - ago - span, arrived - ago, draw(st.sampled_from([0, 128])))
-    return Departing(Content(np.arange(n), size, None), arrived // 1000, arrived, arrived, dropped)
+    before, room = np.append(0, np.cumsum(size)), room_for(size, 0)
+    return Departing(
+        Content(np.arange(n), size, None), arrived // 1000, arrived, arrived, dropped, before, room
+    )
 
 
 @given(departing(), HOPS, st.lists(RATES, min_size=1, max_size=LANES))
@@ -107,15 +119,18 @@ def test_links_that_are_simulated_together_are_as_each_is_alone(
     given: Departing, hop: Hop, rates: list[int | None]
 ) -> None:
     hops = [hop._replace(rate=rate, delay=0, fixed=0, downs=()) for rate in rates]
-    together = cross_together(given, hops)
+    given = given._replace(room=room_for(given.content.bytes, hop.ahead))
+    together = cross_together(given, hops[0], rates)
     alone = [cross(given.seen, given.content.bytes, one, given.dropped) for one in hops]
-    lags = [(microseconds(one.received) - given.committed).tolist() for one in alone]
+    assert all(one.came.tolist() == (-(-one.received // 1000)).tolist() for one in alone)
     if together is None:
         # A number may be too large for a float.
         assert not len(given.seen) or min(rate or 10**12 for rate in rates) < 10**6
     else:
-        assert together[0].tolist() == [[min(each, MOST_LAG) for each in row] for row in lags]
-        assert together[1] == [(one.messages, one.told) for one in alone]
+        assert [(lags.tolist(), *counts) for lags, *counts in together] == [
+            (np.minimum(one.came - given.committed, MOST_LAG).tolist(), one.messages, one.told)
+            for one in alone
+        ]
 
 
 @given(traffic(), RATES)

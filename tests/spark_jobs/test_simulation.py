@@ -104,6 +104,27 @@ def test_a_slave_does_not_get_its_own_transactions(made: GeneratedSet) -> None:
         assert len(sent.transaction) == one.master_side.transactions
 
 
+def test_filters_that_pass_the_same_events_are_known(made: GeneratedSet) -> None:
+    given = [
+        SlaveDefinition(f"s{k}", rules, FilterSemantics.CLASSIC, 0, None, origin)
+        for k, (rules, origin) in enumerate(
+            [
+                ((f"--replicate-do-db={NAMES[0]}",), None),
+                ((f"--replicate-do-db={NAMES[1]}",), None),
+                ((f"--replicate-wild-do-table={NAMES[0]}.%",), None),
+                ((f"--replicate-do-db={NAMES[0]}", "--replicate-ignore-table=no.table"), None),
+                ((f"--replicate-do-db={NAMES[0]}",), OriginFilter(own_server_id=1)),
+            ]
+        )
+    ]
+    found = read_traffic(made.index, given, run_here)
+    assert found.first_equal[1] == 1
+    assert found.first_equal[3:] == (0, 4)
+    for number, first in enumerate(found.first_equal):
+        for mine, its in zip(found.sent(number), found.sent(first), strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
 def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
     found = read_traffic(made.index, [], run_here)
     if found.clock is Clock.SECONDS:

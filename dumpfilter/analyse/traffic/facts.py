@@ -277,6 +277,13 @@ class Facts(_Narrow):
 
         Raises ValueError for a filter with rules but no number if ``given_only`` is set.
         """
+        sent: Mask = self.holding(flags, number)[self.condition]
+        if origin is not None and origin.is_on:
+            sent &= np.array([wants(origin, each) for each in self.origins], np.bool_)[self.origin]
+        return sent
+
+    def holding(self, flags: SubjectFlags | None, number: int | None = None) -> Mask:
+        """Return for each condition whether it holds for a filter. The parameters are those of :meth:`sent`."""
         if flags is None:
             passing = np.ones(len(self.subjects), np.bool_)
             others = [ALWAYS, NO_SUBJECT]
@@ -285,10 +292,7 @@ class Facts(_Narrow):
         else:
             passing = flags & FILTER_BINLOG_SEND_F != 0
             others = [ALWAYS, *([] if number is None else [NO_SUBJECT - 1 - number])]
-        sent: Mask = self.conditions.passing(passing, *others)[self.condition]
-        if origin is not None and origin.is_on:
-            sent &= np.array([wants(origin, each) for each in self.origins], np.bool_)[self.origin]
-        return sent
+        return self.conditions.passing(passing, *others)
 
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
         """Return the number and bytes of the stand-ins that a MySQL or MariaDB replica gets if it has the given filter.

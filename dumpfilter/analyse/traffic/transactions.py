@@ -101,6 +101,19 @@ class TransactionTraffic:
         flags = flags_of(given[0], self.facts.subjects)
         return self.of_rows(self.facts.sent(flags, given[1], number))
 
+    def first_equal(self, filters: Sequence[GivenFilter]) -> list[int]:
+        """Return for each filter the index of the first filter that passes the same events of this traffic.
+
+        ``filters`` are those for which the transactions were counted.
+        """
+        first: dict[tuple[bytes, OriginFilter | None], int] = {}
+        return [
+            first.setdefault(
+                (self.facts.holding(flags_of(one, self.facts.subjects), number).tobytes(), origin), number
+            )
+            for number, (one, origin) in enumerate(filters)
+        ]
+
     def of_rows(self, sent: Mask) -> Sent:
         """Return the bytes and events of each transaction that is sent, if the rows of counts that ``sent`` marks are
         sent.
