@@ -18,7 +18,6 @@ from __future__ import annotations
 import enum
 import functools
 import heapq
-import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -201,26 +200,27 @@ def room_for(sizes: Ints, ahead: int) -> Ints:
     return np.searchsorted(before, before - (ahead or NEVER))
 
 
-def cross_together(
-    departing: Departing, hop: Hop, rates: Sequence[int | None]
-) -> Iterator[tuple[npt.NDArray[np.int32], int, int]] | None:
-    """Simulate sending the same transactions over several network links that differ in their rates only. This takes a
-    fraction of the time of a call of :func:`cross` for each link.
+Received = tuple[npt.NDArray[Any], int, int]
+"""The lag of each transaction that crossed a link, microseconds, the number of messages, and the bytes of the reports
+about dropped transactions.
+"""
 
-    Yield for each of ``rates`` the lag of each transaction in microseconds, the number of messages, and the bytes of
-    the reports about dropped transactions. Lags with ``MOST_LAG`` are not valid, since one needs more than 32 bits.
 
-    Return None if the links need :func:`cross`: they have a delay, jitter or outages, there are no transactions, or a
-    number may be too large.
+def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) -> list[Received | None]:
+    """Simulate sending the same transactions over several network links that differ from ``hop`` in their rates only.
+    This takes a fraction of the time of a call of :func:`cross` for each link.
+
+    Return an item for each of ``rates``, which is None if the link needs :func:`cross`: it has a delay, jitter or
+    outages, there are no transactions, or a number may be too large.
     """
     sizes, dropped = departing.content.bytes, departing.dropped
     if hop.delay or hop.jitter or hop.downs or not len(sizes):
-        return None
+        return [None] * len(rates)
     times = np.array([nanoseconds_of_a_byte(rate) for rate in rates], np.float64).T.copy()
     largest = int(sizes.max())
     largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
     if largest * times[0].max() + times[1].max() >= _hop.EXACT or departing.seen[-1] >= _hop.EXACT // 2:
-        return None
+        return [None] * len(rates)
     memory, lags = np.empty((len(sizes) + 1, len(rates))), np.empty((len(rates), len(sizes)), np.int32)
     counts = np.empty((2, len(rates)), np.int64)
     _hop.cross_together(
@@ -235,8 +235,11 @@ def cross_together(
         lags,
         counts,
     )
-    messages, empty = counts
-    return zip(lags, messages.tolist(), (empty * dropped.size + dropped.told.sum()).tolist(), strict=True)
+    told = int(dropped.told.sum())
+    return [
+        (row, messages, empty * dropped.size + told) if row.max() < _hop.MOST_LAG else None
+        for row, messages, empty in zip(lags, *counts.tolist(), strict=True)
+    ]
 
 
 def _no_reports(n: int) -> Dropped:
@@ -859,22 +862,18 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
     times.
     """
     departing = schedule.departing(routes[0].hops)
-    together = None
-    if not routes[0].apply:
-        hop, rates = schedule.with_overhead(routes[0].hops[-1]), [route.hops[-1].rate for route in routes]
-        together = cross_together(departing, hop, rates)
+    hop, rates = schedule.with_overhead(routes[0].hops[-1]), [route.hops[-1].rate for route in routes]
+    together = [None] * len(rates) if routes[0].apply else cross_together(departing, hop, rates)
     found = []
-    for route, figures in zip(routes, together or itertools.repeat(None), strict=False):
-        if figures is None or figures[0].max() == _hop.MOST_LAG:
+    for route, received in zip(routes, together, strict=True):
+        if received is None:
             _, crossed = schedule.passed(route.hops)
-            came = (
-                crossed.came
-                if route.apply is None
-                else _applied(schedule.traffic, route.apply, departing, crossed)
-            )
+            came = crossed.came
+            if route.apply is not None:
+                came = _applied(schedule.traffic, route.apply, departing, crossed)
             there = _before_never(crossed.received)
-            figures = came[there] - departing.committed[there], crossed.messages, crossed.told
-        found.append(_flow(route, schedule, departing, *figures))
+            received = came[there] - departing.committed[there], crossed.messages, crossed.told
+        found.append(_flow(route, schedule, departing, *received))
     return found
 
 
