@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -85,8 +85,6 @@ class Setting:
     configured_by: ConfiguredBy
     active_since: datetime
     counter: int = 0
-    version: int = field(default=0, compare=False)
-    """The version of the channel's filter in which the rules were set. Hits of older versions are not counted."""
 
     @property
     def filter_name(self) -> str:
@@ -105,21 +103,15 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """A consistent copy of a channel's rules, with their semantics and a version number that grows with each change.
+    """A consistent copy of a channel's rules, with their semantics.
 
-    The semantics are classic (``--replicate-*`` rules) or effective (DO, IGNORE and REWRITE rules). Two copies of a
-    channel with the same version have the same rules.
+    The semantics are classic (``--replicate-*`` rules) or effective (DO, IGNORE and REWRITE rules).
     """
 
     rules: tuple[Rule, ...]
     """The rules, kind by kind, in the order of the table ``replication_applier_filters``."""
     semantics: FilterSemantics
     """EFFECTIVE when the channel has a DO, IGNORE or REWRITE rule, else CLASSIC."""
-    version: int
-    """A number that grows with each change of the channel's filter.
-
-    A channel that is removed and added again gets a larger number, too.
-    """
 
 
 _Settings = dict[BaseRuleKind, Setting]
@@ -148,13 +140,8 @@ class ChannelFilters:
         """Make a set of filters without rules and channels. ``clock`` returns the time as an aware datetime in UTC."""
         self._clock = clock
         self._lock = threading.Lock()
-        # All channels draw their filters' versions from one counter. So a channel that is removed and added again gets
-        # a new version.
-        self._version = 0
         self._filters: dict[str | None, _Settings] = {None: {}}
         """The rules of each channel's filter. None stands for the global filter."""
-        self._versions: dict[str | None, int] = {}
-        """The version of each filter."""
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
@@ -189,13 +176,13 @@ class ChannelFilters:
         with self._lock:
             _check_semantics(None, self._filters[None])
             copied = self._copied()
+            made: dict[str | None, _Settings]
             made = {name: copied | self._startup.get(name, {}) for name in map(fold_channel, existing)}
             for name, settings in made.items():
                 _check_semantics(name, settings)
             given = sorted((name for name, settings in self._startup.items() if settings), key=encode_name)
             self._startup.clear()
-            for name, settings in made.items():
-                self._add(name, settings)
+            self._filters |= made
             disallowed = [name for name in given if name in GROUP_REPLICATION_CHANNELS]
             missing = [name for name in given if name not in made and name not in GROUP_REPLICATION_CHANNELS]
             return [
@@ -216,7 +203,7 @@ class ChannelFilters:
         name = _allowed(name)
         with self._lock:
             if name not in self._filters:
-                self._add(name, self._copied())
+                self._filters[name] = self._copied()
 
     def _copied(self) -> _Settings:
         """Return a copy of the global filter's rules for a new channel, as a mapping from each kind of rule to its
@@ -229,22 +216,13 @@ class ChannelFilters:
             if setting.rules
         }
 
-    def _add(self, name: str, settings: _Settings) -> None:
-        self._version += 1
-        self._filters[name] = {}
-        self._set(name, settings)
-
-    def _set(self, name: str | None, settings: _Settings) -> None:
-        self._versions[name] = version = self._version
-        self._filters[name] |= {kind: replace(one, version=version) for kind, one in settings.items()}
-
     def remove_channel(self, name: str) -> None:
         """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays. Raises UnknownChannel for a
         missing channel.
         """
         with self._lock:
             self._of(name)
-            del self._filters[fold_channel(name)], self._versions[fold_channel(name)]
+            del self._filters[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
         """Carry out CHANGE REPLICATION FILTER with the given ``clauses``. The last clause of a kind of rule replaces
@@ -268,21 +246,18 @@ class ChannelFilters:
             settings: _Settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
             for name, before in changed.items():
                 _check_semantics(name, before | settings)
-            self._version += 1
-            for name in changed:
-                self._set(name, settings)
+            for before in changed.values():
+                before |= settings
 
     def current(self, channel: str) -> CurrentFilter:
         """Return a consistent copy of the rules of a replication channel, for example to send the rules to the master.
         Raises UnknownChannel for a missing channel.
-
-        The copy also has the version of the channel's filter, a number that grows with each change.
         """
         with self._lock:
             rules = tuple(rule for setting in _ordered(self._of(channel)) for rule in setting.rules)
             effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in rules)
             semantics = FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
-            return CurrentFilter(rules, semantics, self._versions[fold_channel(channel)])
+            return CurrentFilter(rules, semantics)
 
     def settings(self, channel: str) -> list[Setting]:
         """Return the channel's rows of ``performance_schema.replication_applier_filters``, one for each kind of rule
@@ -298,19 +273,16 @@ class ChannelFilters:
         with self._lock:
             return _ordered(self._filters[None])
 
-    def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
+    def count(self, channel: str, hits: Mapping[BaseRuleKind, int]) -> None:
         """Add the numbers in ``hits`` to the column COUNTER of a channel's filter. ``hits`` maps each kind of rule to
         the number of events that matched a rule of this kind.
 
-        ``version`` is the version of the filter with which the hits were counted. If the rules of a kind were replaced
-        after that version, the hits of that kind are ignored. With None, no hits are too old. Hits of kinds without
-        rules are ignored, too. Raises UnknownChannel for a missing channel.
+        Hits of kinds without rules are ignored. Raises UnknownChannel for a missing channel.
         """
         with self._lock:
             settings = self._of(channel)
             for kind, number in hits.items():
-                setting = settings.get(kind)
-                if setting is not None and (version is None or setting.version <= version):
+                if (setting := settings.get(kind)) is not None:
                     settings[kind] = replace(setting, counter=setting.counter + number)
 
     @property
