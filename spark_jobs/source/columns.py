@@ -27,14 +27,8 @@ from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType, by_number, 
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
-from dumpfilter.binlog.rows import (
-    ENCODED_MAP_TYPE,
-    MAP_TYPE,
-    WORDS,
-    ChangedRows,
-    RowCounter,
-    RowImageReader,
-)
+from dumpfilter.binlog.rows.arrow import ENCODED_MAP_TYPE, MAP_TYPE, WORDS, ChangedRows, RowImageReader
+from dumpfilter.binlog.rows.events import RowCounter
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.dump.thread import SentEvents

@@ -19,8 +19,8 @@ from pydantic import ConfigDict, TypeAdapter
 from dumpfilter.base.errors import ColumnsChanged, OptionError
 from dumpfilter.base.options.values import parse_size
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import Table
 from dumpfilter.binlog.rows.arrow import column_type
+from dumpfilter.binlog.rows.table import Table
 from dumpfilter.spark_jobs.options import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES
 from dumpfilter.topology import slaves_file

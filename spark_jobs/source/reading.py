@@ -24,8 +24,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.rows import MAP_TYPE, RowImageReader, Table, describe_table
-from dumpfilter.binlog.rows.arrow import struct_of, with_names
+from dumpfilter.binlog.rows.arrow import MAP_TYPE, RowImageReader, struct_of, with_names
+from dumpfilter.binlog.rows.table import Table, describe_table
 from dumpfilter.binlog.rows_events import TABLE_ID_LENGTH, decode_rows_header, decode_table_map
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.thread import DumpThread, SentEvents

@@ -9,7 +9,7 @@ import pytest
 
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.charsets import decode, has_certain_names, valid_text
-from dumpfilter.binlog.rows import Column
+from dumpfilter.binlog.rows.table import Column
 from dumpfilter.binlog.rows.texts import text_style
 
 

@@ -303,7 +303,7 @@ class EventTexts:
         """Print all collected events, and also the buffered rows of a last statement whose final event is missing."""
         self.print()
         self._reason = b""
-        self._finder.forget_maps()
+        self._finder.restore_maps({})
         self._release()
 
     def _release(self) -> None:

@@ -17,10 +17,9 @@ from dumpfilter.analyse.printing.literals import quoted_name
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import Column, Table, describe_table
 from dumpfilter.binlog.rows.events import LayoutTable
 from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
-from dumpfilter.binlog.rows.table import INTEGERS, bit_count, char_length
+from dumpfilter.binlog.rows.table import INTEGERS, Column, Table, bit_count, char_length, describe_table
 from dumpfilter.binlog.rows.texts import ByteMap, Form, Numbers, Style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 

@@ -250,10 +250,6 @@ class RowsEventsFinder:
         """
         self._maps = {**maps}
 
-    def forget_maps(self) -> None:
-        """Forget all Table_map events, for a search that continues at another transaction boundary."""
-        self._maps.clear()
-
 
 class _Map(NamedTuple):
     """A Table_map event: its content after the table id, and its position in the binlog file, bytes."""

@@ -14,7 +14,7 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.rows import ChangedRows, RowImageReader
+from dumpfilter.binlog.rows.arrow import ChangedRows, RowImageReader
 
 DIRECTORY = Path(__file__).parents[2] / "data" / "rows"
 NAMES = sorted(path.stem for path in DIRECTORY.glob("*.000001"))

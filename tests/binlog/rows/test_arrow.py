@@ -19,8 +19,17 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows import ChangedRows, Column, RowImageReader, Table, arrow, describe_table
-from dumpfilter.binlog.rows.arrow import common_type, struct_of, typed_values, value_of_text, with_names
+from dumpfilter.binlog.rows import arrow
+from dumpfilter.binlog.rows.arrow import (
+    ChangedRows,
+    RowImageReader,
+    common_type,
+    struct_of,
+    typed_values,
+    value_of_text,
+    with_names,
+)
+from dumpfilter.binlog.rows.table import Column, Table, describe_table
 from dumpfilter.binlog.rows_events import decode_table_map
 from tests.binlog.rows.recorded import NAMES, RecordedEvent, all_pairs, events, pairs, path_of, read
 

@@ -15,7 +15,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.row_walk import UNKNOWN
-from dumpfilter.binlog.rows import RowCounter
+from dumpfilter.binlog.rows.events import RowCounter
 from tests.strategies import DIALECTS, Dialect, rows_body, table_map_body
 
 T = EventType

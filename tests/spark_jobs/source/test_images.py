@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows
+from dumpfilter.binlog.rows.arrow import MAP_TYPE, ChangedRows
 from dumpfilter.spark_jobs.source.columns import TYPES, exploded
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
