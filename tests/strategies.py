@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compression import NONE, ZSTD, compress, encode_transaction_payload
+from dumpfilter.binlog.compression import NONE, ZSTD, encode_transaction_payload
 from dumpfilter.binlog.context_events import (
     Intvar,
     Rotate,
@@ -34,7 +34,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
-from tests.binlog.encoders import encode_intvar, encode_user_var
+from tests.binlog.encoders import compress, encode_intvar, encode_user_var
 from tests.binlog.statement.made import made_statements
 
 T = EventType

@@ -149,8 +149,6 @@ class UserVar(NamedTuple):
     charset: int = 63
     """The id of the collation of the variable's value; 63 is the collation ``binary``."""
     unsigned: bool = False
-    data_type_name: str | None = None
-    """The name of MariaDB's data type, such as ``point``; None when ``type`` tells the data type completely."""
 
 
 def decode_user_var(body: BytesLike) -> UserVar:
@@ -161,7 +159,7 @@ def decode_user_var(body: BytesLike) -> UserVar:
 
     - 0: the integer is signed.
     - 1: the integer is unsigned. MySQL has no other fields.
-    - 2: u8 length and the name of MariaDB's data type.
+    - 2: u8 length and the name of MariaDB's data type, which the result lacks.
 
     Reading ends at a field with an unknown code. Raises BinlogCorrupt for another layout or an unknown type.
     """
@@ -175,16 +173,16 @@ def decode_user_var(body: BytesLike) -> UserVar:
     value = reader.take(length, "its value")
     if kind in (REAL_RESULT, INT_RESULT) and length != 8:
         raise BinlogCorrupt(f"User_var event: its number has {length} bytes instead of 8")
-    unsigned, type_name = False, None
+    unsigned = False
     while reader.left:
         piece = reader.integer(1, "a piece")
         if piece == _CHUNK_DATA_TYPE_NAME:
-            type_name = reader.name(1, "the name of its data type")
+            reader.name(1, "the name of its data type")
         elif piece in (_CHUNK_SIGNED, _CHUNK_UNSIGNED):
             unsigned = piece == _CHUNK_UNSIGNED
         else:
             break
-    return UserVar(name, value, kind, charset, unsigned, type_name)
+    return UserVar(name, value, kind, charset, unsigned)
 
 
 def decode_rows_query(body: BytesLike) -> bytes:

@@ -140,8 +140,6 @@ def encode_varlen(value: int) -> bytes:
     >>> encode_varlen(90704).hex()
     '83120b'
     """
-    if not 0 <= value < 2**64:
-        raise ValueError(f"not an unsigned integer of 64 bits: {value}")
     length = max(1, -(-value.bit_length() // 7))
     if length > 8:
         return b"\xff" + value.to_bytes(8, "little")

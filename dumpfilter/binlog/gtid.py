@@ -475,15 +475,12 @@ class GtidSet(ABC):
         Raises GtidError for any other array, for a number out of range, and for a source of the other family.
         """
         key = self._key(source)
-        given = np.asarray(numbers)
-        if not given.size:
+        if not numbers.size:
             return
-        if given.ndim != 1 or given.dtype.kind not in "iu":
-            raise GtidError(f"numbers must be integers, not {given.dtype} of {given.ndim} dimensions")
-        low, high = int(given.min()), int(given.max())
+        low, high = int(numbers.min()), int(numbers.max())
         if low < 1 or high > self.max_number:
             raise GtidError(f"{low if low < 1 else high} is out of range (1 to {self.max_number})")
-        values = given.astype(np.uint64, copy=False)
+        values = numbers.astype(np.uint64, copy=False)
         self.add_intervals(key, values, values)
         self._served(source, high)
 

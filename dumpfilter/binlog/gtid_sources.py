@@ -32,11 +32,9 @@ class SourceNumbers:
 
         ``key`` is the GTID source: (server UUID, tag), or MariaDB's (domain id, server id).
         """
-        number = self._numbers.get(key)
-        if number is None:
-            number = len(self._keys)
+        number = self._numbers.setdefault(key, len(self._keys))
+        if number == len(self._keys):
             self._keys.append(key)
-            self._numbers[key] = number
         return number
 
     def key(self, number: int) -> SourceKey:

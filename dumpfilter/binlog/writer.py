@@ -149,10 +149,8 @@ class BinlogSetWriter:
 
     def begin(self, fd: FormatDescription) -> None:
         """Open the next file of the binlog set, and write its magic number and the format description event ``fd``.
-        Raises OutputError if a file is still open, or if the file cannot be written.
+        Raises OutputError if the file cannot be written. The caller must have ended the file before.
         """
-        if self._file is not None:
-            raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
         self._fd = fd
         head = bytearray(fd.raw)
@@ -169,11 +167,11 @@ class BinlogSetWriter:
         position in this file.
 
         An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed
-        in place, which saves a copy. Raises OutputError if no file is open or the file cannot be written, and
-        BinlogCorrupt if ``events`` does not consist of whole events.
+        in place, which saves a copy. Raises OutputError if the file cannot be written, and BinlogCorrupt if ``events``
+        does not consist of whole events.
         """
-        if self._file is None or self._fd is None:
-            raise OutputError(f"{self.base}: no file is open; begin one first")
+        assert self._file is not None
+        assert self._fd is not None
         moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
         rebase_array(moved, self.position, checksum=self._fd.checksum)
         with writing(self._path):

@@ -13,8 +13,9 @@ order of the stream, since the end of an XA transaction depends on the prepared 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,6 @@ from dumpfilter.binlog.gtid_events import (
     CLOCK_TYPE_AT,
     LOGICAL_TIMESTAMP_TYPECODE,
     SEQUENCE_AT,
-    Xid,
     decode_gtid_tagged,
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -47,6 +47,7 @@ from dumpfilter.index import _scan as K
 from dumpfilter.index._scan import EventColumns, Stop
 from dumpfilter.index.segment import (
     ALWAYS,
+    BY_EVENT,
     NONE_PREPARED,
     NONE_TOLD,
     TOLD_COLUMNS,
@@ -61,21 +62,6 @@ from dumpfilter.index.segment import (
     ended_xid,
 )
 from dumpfilter.index.subjects import Subjects, read_statement
-
-
-@dataclass
-class Resolved:
-    """The XA transactions and compressed transactions that a scan has found in one segment (up to 4 MiB of consecutive
-    events). The keys of each dictionary are indexes of events in the segment.
-
-    :class:`~dumpfilter.index.segment.Segment` has fields with these names and describes them.
-    """
-
-    payloads: dict[int, Segment] = field(default_factory=dict)
-    earlier_ends: dict[int, Xid] = field(default_factory=dict)
-    unknown_ends: dict[int, Xid] = field(default_factory=dict)
-    xa_ends: dict[int, Xid] = field(default_factory=dict)
-    xa_prepares: dict[int, Xid] = field(default_factory=dict)
 
 
 def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
@@ -337,7 +323,7 @@ class FileScanner:
     ) -> Segment:
         columns = self._columns
         events = K.EventColumns._make(column[:count] for column in columns.events)
-        resolved = self._resolve(events, data, offset) if self._statements else Resolved()
+        resolved = self._resolve(events, data, offset) if self._statements else {}
         n, n_set = self._group(events, data, offset, continues) if self._transactions else (0, 0)
         transactions = columns.transactions
         if continues:
@@ -363,7 +349,7 @@ class FileScanner:
             continues=continues,
             open=self.in_transaction,
             format_description=self.format_description,
-            **vars(resolved),
+            **resolved,
             prepared=self.prepared,
             dropped=dropped,
             has_inner_gaps=bool((events.role == R.GAP).any()),
@@ -453,9 +439,10 @@ class FileScanner:
             )
         return found
 
-    def _resolve(self, columns: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
+    def _resolve(self, columns: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> dict[str, Any]:
         """Decide about the events that the compiled scan left PENDING: statements, XA transactions and compressed
-        transactions. Return the XA transactions and the compressed transactions that were found.
+        transactions. Return the XA transactions and the compressed transactions that were found, as the fields
+        ``BY_EVENT`` of the segment.
 
         The method writes to ``columns`` the role of each such event (how it travels in a filtered stream) and its
         subject (the table or statement that a filter decides about). ``data`` has the bytes of all events in
@@ -464,7 +451,8 @@ class FileScanner:
         Raises BinlogError for an unreadable event in a file without checksums, because the file may be damaged. With a
         right checksum, the server itself wrote the event in this form, and the master sends it to all slaves.
         """
-        fd, made = self.format_description, Resolved()
+        fd = self.format_description
+        made: dict[str, dict[int, Any]] = {name: {} for name in BY_EVENT}
         earlier, prepared = set(self.prepared), dict(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
         for i in np.flatnonzero(columns.subject <= R.PENDING).tolist():
@@ -479,16 +467,16 @@ class FileScanner:
                     found = decode_xa_prepare(fd.body(event))
                     role = R.FRAME
                     if not found.one_phase:
-                        made.xa_prepares[i] = found.xid
+                        made["xa_prepares"][i] = found.xid
                         held |= _held_by(columns, first, i)
                         holds = ALWAYS if ALWAYS in held else self._subjects.any_of(held)
                         prepared[canonical(found.xid)] = holds
                 elif columns.type[i] == EventType.TRANSACTION_PAYLOAD:
                     if (segment := self._opened(event, dict(prepared))) is not None:
                         role = R.PAYLOAD
-                        made.payloads[i] = segment
+                        made["payloads"][i] = segment
                         prepared = dict(segment.prepared)
-                        made.xa_prepares.update((i, xid) for xid in segment.xa_prepares.values())
+                        made["xa_prepares"].update((i, xid) for xid in segment.xa_prepares.values())
                 elif columns.subject[i] == R.PENDING_XA:
                     role = R.XA
                 else:
@@ -504,10 +492,10 @@ class FileScanner:
                     if xid is not None:
                         is_known = xid in prepared
                         holds = prepared.pop(xid, ALWAYS)
-                        (made.xa_ends if is_known else made.unknown_ends)[i] = xid
+                        (made["xa_ends"] if is_known else made["unknown_ends"])[i] = xid
                         if not is_known or xid in earlier:
                             earlier.discard(xid)
-                            made.earlier_ends[i] = xid
+                            made["earlier_ends"][i] = xid
                         if holds != ALWAYS:
                             role, subject = R.STATEMENT, holds
             except BinlogError as error:

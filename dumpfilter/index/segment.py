@@ -111,7 +111,7 @@ _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
 """The names of a segment's arrays with one entry for each event, and for each transaction."""
 
-_BY_EVENT = ("payloads", "earlier_ends", "unknown_ends", "xa_ends", "xa_prepares")
+BY_EVENT = ("payloads", "earlier_ends", "unknown_ends", "xa_ends", "xa_prepares")
 """The names of a segment's mappings by the number of an event."""
 
 _EVENT_TYPES = (np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int32)
@@ -193,10 +193,10 @@ class Segment:
     continues: bool
     open: bool
     format_description: FormatDescription
-    payloads: Mapping[int, Segment]
     prepared: Prepared
-    earlier_ends: Mapping[int, Xid]
-    unknown_ends: Mapping[int, Xid]
+    payloads: Mapping[int, Segment] = field(default_factory=dict)
+    earlier_ends: Mapping[int, Xid] = field(default_factory=dict)
+    unknown_ends: Mapping[int, Xid] = field(default_factory=dict)
     xa_ends: Mapping[int, Xid] = field(default_factory=dict)
     xa_prepares: Mapping[int, Xid] = field(default_factory=dict)
     dropped: Int64s2 = field(default_factory=lambda: NONE_TOLD)
@@ -304,7 +304,7 @@ class Segment:
             **{name: getattr(self, name)[:txn] for name in _OF_TRANSACTIONS},
             open=False,
             prepared=prepared,
-            **{name: _before(getattr(self, name), events) for name in _BY_EVENT},
+            **{name: _before(getattr(self, name), events) for name in BY_EVENT},
             dropped=self.dropped[: np.searchsorted(self.dropped[:, TOLD_TRANSACTION], txn)],
             position=None if self.position is None else self.position[: events + 1],
         )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import struct
+import zlib
 
 from dumpfilter.binlog.context_events import INT_RESULT, Intvar, UserVar
-
-_DATA_TYPE_NAME = 2
-"""The code of the piece of a User_var event with the name of MariaDB's data type."""
 
 
 def encode_intvar(intvar: Intvar) -> bytes:
@@ -24,7 +22,10 @@ def encode_user_var(variable: UserVar) -> bytes:
     rest = struct.pack("<BBII", 0, variable.type, variable.charset, len(variable.value)) + variable.value
     if variable.type == INT_RESULT:
         rest += bytes([variable.unsigned])
-    if variable.data_type_name is not None:
-        type_name = variable.data_type_name.encode("utf-8", "surrogateescape")
-        rest += bytes([_DATA_TYPE_NAME, len(type_name)]) + type_name
     return head + rest
+
+
+def compress(data: bytes, level: int = -1) -> bytes:
+    """Return ``data`` as MariaDB compresses rows and statements (``binlog_buf_compress``)."""
+    width = max(1, (len(data).bit_length() + 7) // 8)
+    return bytes((0x80 | width,)) + len(data).to_bytes(width, "big") + zlib.compress(data, level)

@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compression import compress, uncompressed_sizes
+from dumpfilter.binlog.compression import uncompressed_sizes
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
+from tests.binlog.encoders import compress
 from tests.support import DATA, MemoryFile
 
 _FD: FormatDescription = MemoryFile(

@@ -19,7 +19,6 @@ from dumpfilter.binlog.compression import (
     NONE,
     ZSTD,
     TransactionPayload,
-    compress,
     decode_transaction_payload,
     encode_transaction_payload,
     rows_data,
@@ -28,6 +27,7 @@ from dumpfilter.binlog.compression import (
 from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows_events import decode_rows_header
+from tests.binlog.encoders import compress
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 

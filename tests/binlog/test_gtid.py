@@ -184,7 +184,6 @@ def test_numbers_out_of_range_are_refused() -> None:
         lambda: mysql.add_range(key, 3, 2),
         lambda: mysql.add_many(key, np.array([1, 0])),
         lambda: mysql.add_many(key, np.array([GNO_MAX + 1])),
-        lambda: mysql.add_many(key, np.array([1.5])),
         lambda: mariadb.add(MariadbGtid(0, 1, 0)),
         lambda: mariadb.add_range((2**32, 0), 1, 1),
     ):

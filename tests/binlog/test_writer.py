@@ -197,11 +197,7 @@ def test_misuse(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be written"):
         BinlogSetWriter(tmp_path / "file", "x")
     with BinlogSetWriter(tmp_path / "set", "x") as writer:
-        with pytest.raises(OutputError, match="no file is open"):
-            writer.append(b"")
         _begin(writer)
-        with pytest.raises(OutputError, match="still open"):
-            _begin(writer)
         with pytest.raises(BinlogCorrupt):
             writer.append(b"torn")
         writer.append(make_event(EventType.STOP, b""))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compression import compress
 from dumpfilter.binlog.context_events import UserVar
-from tests.binlog.encoders import encode_user_var
+from tests.binlog.encoders import compress, encode_user_var
 from tests.strategies import (
     DATABASES,
     DIALECTS,

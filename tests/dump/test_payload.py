@@ -159,7 +159,7 @@ def test_the_new_event_may_be_longer(checksum: bool) -> None:
 
 def test_compressed_events_of_mariadb() -> None:
     """A transaction of compressed rows events and statements stays valid when a part of it is dropped."""
-    from dumpfilter.binlog.compression import compress
+    from tests.binlog.encoders import compress
 
     dialect = next(d for d in DIALECTS if d.family == "mariadb" and d.checksum)
     builder = _Builder(dialect)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported, OutputError
-from dumpfilter.binlog.compression import compress, decode_transaction_payload, encode_transaction_payload
+from dumpfilter.binlog.compression import decode_transaction_payload, encode_transaction_payload
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     LOG_EVENT_BINLOG_IN_USE_F,
@@ -42,6 +42,7 @@ from dumpfilter.dump.with_tables_info import (
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects
+from tests.binlog.encoders import compress
 from tests.index.plain_index import index_events
 from tests.strategies import (
     DIALECTS,

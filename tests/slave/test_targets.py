@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.compression import compress, rows_data
+from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import (
@@ -24,6 +24,7 @@ from dumpfilter.binlog.rows_events import (
 )
 from dumpfilter.slave import targets
 from dumpfilter.slave.targets import DIGEST_BYTES, SummaryTarget, Target, qualified_name
+from tests.binlog.encoders import compress
 from tests.binlog.plain_events import rows_events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

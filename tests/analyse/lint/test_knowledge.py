@@ -8,7 +8,6 @@ import pytest
 
 from dumpfilter.analyse.lint import knowledge as module
 from dumpfilter.analyse.lint.knowledge import gather
-from dumpfilter.binlog.compression import compress
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import TableName
@@ -16,6 +15,7 @@ from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects, TableSubject
+from tests.binlog.encoders import compress
 from tests.oracle.recordings import DATA
 from tests.strategies import query_body
 
