@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -410,7 +411,7 @@ def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:
     stops, and 3024 after the statement's time limit.
     """
     interrupt = running_interrupt()
-    limit = interrupt.seconds or math.inf
+    limit = interrupt.deadline - time.monotonic()
 
     def is_over() -> bool:
         return interrupt.is_set() or slave.is_closing

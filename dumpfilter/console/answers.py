@@ -5,6 +5,7 @@ Rows have two forms. Plain statements get rows in the protocol's text form, and 
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -16,15 +17,8 @@ from mysql_mimic.results import ResultColumn
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result, text_of
+from dumpfilter.console.sql.result import OK, ZERO_TIMESTAMP, Column, ColumnType, Result, text_of
 from dumpfilter.console.sql.server_errors import SqlError
-
-_WIRE = {
-    ColumnType.TEXT: (WireType.VAR_STRING, 0),
-    ColumnType.INTEGER: (WireType.LONGLONG, 0),
-    ColumnType.DOUBLE: (WireType.DOUBLE, 31),
-    ColumnType.TIMESTAMP: (WireType.TIMESTAMP, 6),
-}
 
 
 def codec_of(charset: CharacterSet) -> str:
@@ -34,12 +28,16 @@ def codec_of(charset: CharacterSet) -> str:
     return "cp1252" if charset is CharacterSet.latin1 else charset.codec
 
 
-def has_ascii(charset: CharacterSet) -> bool:
-    """Tell whether a character set encodes ASCII letters with the bytes of ASCII. Like a server, the console refuses
-    other character sets, such as utf16, for statements. Raises LookupError for a character set that Python does not
-    know.
-    """
-    return "A".encode(charset.codec) == b"A"
+def _has_ascii(charset: CharacterSet) -> bool:
+    with contextlib.suppress(LookupError):
+        return "A".encode(charset.codec) == b"A"
+    return False
+
+
+CHARACTER_SETS = {charset.name: charset for charset in CharacterSet if _has_ascii(charset)}
+"""The character sets that clients can use, by name. Python knows them, and they encode ASCII letters with the bytes of
+ASCII. Like a server, the console refuses other character sets, such as utf16, for statements.
+"""
 
 
 def _text(column: ResultColumn, value: Any) -> bytes:
@@ -63,8 +61,8 @@ _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
 }
 """The binary form of a value by the type of its column, where the library's form does not fit."""
 
-_STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
-"""The status that packets tell the client. Each statement of a console is a transaction."""
+_STATE = Capabilities.CLIENT_PROTOCOL_41, ServerStatus.SERVER_STATUS_AUTOCOMMIT
+"""The protocol and the status that packets tell the client. Each statement of a console is a transaction."""
 
 
 def error(
@@ -82,35 +80,28 @@ def error(
     )
 
 
-def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
+def ok(result: Result = OK, info: bytes = b"") -> bytes:
     """Return the OK packet that ends a statement without rows, with the numbers of affected rows and warnings in
     ``result``.
 
-    ``capabilities`` are the parts of the protocol that client and console agreed on in the login. ``info`` is a text
-    for the client at the end of the packet. Only the OK packet after a login has such a text.
+    ``info`` is a text for the client at the end of the packet. Only the OK packet after a login has such a text.
     """
-    packet = packets.make_ok(capabilities, _STATUS, affected_rows=result.affected, warnings=_warnings(result))
+    packet = packets.make_ok(*_STATE, affected_rows=result.affected, warnings=_warnings(result))
     return bytes(packet) + (str_len(info) if info else b"")
 
 
-def end_of_rows(capabilities: Capabilities, result: Result) -> bytes:
-    """Return the packet that follows the last row of a result, with the number of warnings in ``result``.
-
-    Clients with CLIENT_DEPRECATE_EOF expect an OK packet that begins with EOF's byte 0xFE. Older clients expect an EOF
-    packet.
+def eof(result: Result = OK) -> bytes:
+    """Return the EOF packet, which follows the columns of a result, its rows, and a dump. The packet has the number of
+    warnings in ``result``.
     """
-    if Capabilities.CLIENT_DEPRECATE_EOF in capabilities:
-        return bytes(packets.make_ok(capabilities, _STATUS, eof=True, warnings=_warnings(result)))
-    return bytes(packets.make_eof(capabilities, _STATUS, warnings=_warnings(result)))
+    return bytes(packets.make_eof(*_STATE, warnings=_warnings(result)))
 
 
 def _warnings(result: Result) -> int:
     return min(len(result.notes), 0xFFFF)
 
 
-def result_set(
-    capabilities: Capabilities, result: Result, charset: CharacterSet, *, binary: bool
-) -> Iterator[bytes]:
+def result_set(result: Result, charset: CharacterSet, *, binary: bool) -> Iterator[bytes]:
     """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end.
 
     ``binary`` chooses the protocol's binary form of rows, which prepared statements need, instead of the text form.
@@ -119,20 +110,18 @@ def result_set(
     yield uint_len(len(result.columns))
     for column in result.columns:
         yield column_definition(column, charset)
-    if Capabilities.CLIENT_DEPRECATE_EOF not in capabilities:
-        yield end_of_rows(capabilities, result)
+    yield eof(result)
     columns = [
-        ResultColumn(column.name, _WIRE[column.type][0], charset, _text, _BINARY.get(column.type))
+        ResultColumn(column.name, WireType(column.type.wire), charset, _text, _BINARY.get(column.type))
         for column in result.columns
     ]
     encode = packets.make_binary_resultrow if binary else packets.make_text_resultset_row
     for row in result.rows:
         yield encode(row, columns)
-    yield end_of_rows(capabilities, result)
+    yield eof(result)
 
 
 def column_definition(column: Column, charset: CharacterSet) -> bytes:
-    wire, decimals = _WIRE[column.type]
     text = column.type is ColumnType.TEXT
     return bytes(
         packets.make_column_definition_41(
@@ -140,9 +129,9 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
             # A character of the name that the client's character set lacks becomes a question mark. The library encodes
             # the name anew.
             name=column.name.encode(codec_of(charset), "replace").decode(charset.codec),
-            column_type=wire,
+            column_type=WireType(column.type.wire),
             character_set=charset if text else CharacterSet.binary,
             column_length=1 << 24 if text else 26,
-            decimals=decimals,
+            decimals=column.type.decimals,
         )
     )

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Capabilities, Commands, ServerStatus
+from mysql_mimic.types import Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.logs import logger
@@ -39,7 +39,7 @@ from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import MAX_STATEMENT, Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import Interrupt, begin_statement, held
-from dumpfilter.console.sql.result import Column, Note, Result
+from dumpfilter.console.sql.result import Column, Note
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
 from dumpfilter.console.wire import (
@@ -140,10 +140,7 @@ class Connection:
                 await self._log_in()
             await self._serve_commands()
         except TimeoutError:
-            if self.session:
-                self.log.info("client.idle")
-            else:
-                self.log.info("client.login_timeout")
+            self.log.info("client.idle" if self.session else "client.login_timeout")
         except ClientGone:
             pass
         finally:
@@ -260,8 +257,9 @@ class Connection:
             await self._refuse(error)
         self.session = session
         self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
-        await self.stream.send(answers.ok(login.capabilities, Result(), info))
-        self.stream.start_compression(login)
+        await self.stream.send(answers.ok(info=info))
+        if login.codec is not None:
+            self.stream.start_compression(login.codec)
 
     async def _greet(self, greeting: Greeting, nonce: bytes) -> Login:
         packet = packets.make_handshake_v10(
@@ -288,7 +286,7 @@ class Connection:
             self.log.warning("client.tls_demanded")
             await self._refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
         try:
-            return parse_login(answer, greeting.capabilities, is_encrypted=with_tls)
+            return parse_login(answer, greeting.capabilities)
         except MalformedPacket:
             self.log.info("client.bad_handshake")
             await self._refuse(server_errors.ER_HANDSHAKE_ERROR())
@@ -473,12 +471,10 @@ class Connection:
             self._client.diagnostics = [Note("Error", failed.number, failed.message)]
             raise
         if not result.columns:
-            await self.stream.send(answers.ok(self._login.capabilities, result))
+            await self.stream.send(answers.ok(result))
             return
         with unread(self.port.unread, self._client.user, result):
-            for packet in answers.result_set(
-                self._login.capabilities, result, self._client.character_set(), binary=binary
-            ):
+            for packet in answers.result_set(result, self._client.character_set(), binary=binary):
                 self.stream.put(packet)
                 await self.stream.relieve()
             await self.stream.drain()
@@ -513,8 +509,7 @@ class Connection:
             for _ in range(statement.parameters):
                 self.stream.put(parameter)
                 await self.stream.relieve()
-            if Capabilities.CLIENT_DEPRECATE_EOF not in self._login.capabilities:
-                self.stream.put(answers.end_of_rows(self._login.capabilities, Result()))
+            self.stream.put(answers.eof())
         await self.stream.drain()
 
     async def _com_stmt_execute(self, data: bytes) -> None:
@@ -562,7 +557,7 @@ class Connection:
             raise server_errors.ER_INVALID_CHARACTER_STRING(charset.name, rest) from bad
 
     async def _send_ok(self, _: bytes = b"") -> None:
-        await self.stream.send(answers.ok(self._login.capabilities, Result()))
+        await self.stream.send(answers.ok())
 
     _com_ping = _com_debug = _send_ok
 
@@ -571,10 +566,8 @@ class Connection:
 
 
 def _character_set(collation: int) -> CharacterSet:
-    with contextlib.suppress(ValueError, LookupError):
-        found = Collation(collation).charset
-        if answers.has_ascii(found):
-            return found
+    with contextlib.suppress(ValueError, KeyError):
+        return answers.CHARACTER_SETS[Collation(collation).charset.name]
     return CharacterSet.utf8mb4
 
 

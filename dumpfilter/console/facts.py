@@ -176,7 +176,8 @@ class Facts(Generic[T]):
         cls.labels = labels or {}
         cls.metrics = [fact for fact in facts.values() if fact.metric]
         cls._cells = {name: (fact.type, fact.reader) for name, fact in facts.items() if fact.is_column}
-        cls.columns = tuple(Column(name, ColumnType(kind)) for name, (kind, _) in cls._cells.items())
+        kinds = ((name, kind) for name, (kind, _) in cls._cells.items())
+        cls.columns = tuple(Column(name, kind) for name, kind in kinds if isinstance(kind, ColumnType))
 
     @classmethod
     def table(cls, things: Iterable[T]) -> Result:

@@ -45,18 +45,13 @@ _SECONDS_PER_BYTE = 2e-8
 """
 
 
-def size_of(result: Result) -> int:
-    """Return the approximate memory that the rows of a result take, bytes."""
-    return sum(map(size_of_row, result.rows))
-
-
 @contextmanager
 def unread(held: Counter[str], user: str, result: Result) -> Iterator[None]:
     """Count the memory of a result in ``held`` (bytes by user) while the ``with`` block sends the result to ``user``.
 
     Raises SqlError 1041 if the results of the user, or those of all users together, would exceed their limit.
     """
-    size = size_of(result)
+    size = sum(map(size_of_row, result.rows))
     for before, most, what, advice in (
         (held[user], RESULT_MEMORY_OF_USER, "results of a user", "read them, or try with less"),
         (held.total(), RESULT_MEMORY, "results", "try again later, or with less"),

@@ -35,13 +35,9 @@ log = logger("dumpfilter.console")
 
 CAPABILITIES = (
     Capabilities.CLIENT_LONG_PASSWORD
-    | Capabilities.CLIENT_FOUND_ROWS
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_ODBC
-    | Capabilities.CLIENT_IGNORE_SPACE
     | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_INTERACTIVE
     | Capabilities.CLIENT_SSL
     | Capabilities.CLIENT_TRANSACTIONS
     | Capabilities.CLIENT_SECURE_CONNECTION
@@ -49,12 +45,11 @@ CAPABILITIES = (
     | Capabilities.CLIENT_PS_MULTI_RESULTS
     | Capabilities.CLIENT_PLUGIN_AUTH
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
 )
 """The capabilities (optional parts of the client protocol) that the console announces to clients.
 
-The console does not announce compression. The console does not announce connection and query attributes either, because
-it does not use them.
+The console announces neither compression nor connection and query attributes, because it does not use them. Without
+CLIENT_DEPRECATE_EOF all clients expect the same packets after the columns and the rows of a result.
 """
 
 DEFAULT_MAX_CONNECTIONS = 151

@@ -18,7 +18,7 @@ from dumpfilter.console.wire import Fields
 
 Value = str | int | float | None
 _UNSIGNED = 0x80
-_TEXT, _TIME, _NULL = "sT0"
+_TEXT, _TIME = "sT"
 _FORMS: dict[int, str] = {
     WireType.TINY: "b",
     **dict.fromkeys((WireType.SHORT, WireType.YEAR), "h"),
@@ -26,7 +26,6 @@ _FORMS: dict[int, str] = {
     WireType.LONGLONG: "q",
     WireType.FLOAT: "f",
     WireType.DOUBLE: "d",
-    WireType.NULL: _NULL,
     **dict.fromkeys((WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME), _TIME),
 }
 """The form of a parameter's value by its type. All other types are texts."""
@@ -112,7 +111,5 @@ def _read_value(fields: Fields, form: str, codec: str) -> Value:
         return fields.sized().decode(codec, "replace")
     if form == _TIME:
         raise server_errors.ER_NOT_SUPPORTED_YET("a parameter that is a date or a time, and no text")
-    if form == _NULL:
-        return None
     value: int | float = struct.unpack(f"<{form}", fields.take(struct.calcsize(f"<{form}")))[0]
     return value

@@ -15,7 +15,6 @@ import itertools
 import math
 import re
 import sys
-import threading
 import time
 import tomllib
 from collections import ChainMap
@@ -38,7 +37,7 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import held, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, schema_of, select
+from dumpfilter.console.sql.select import INFORMATION_SCHEMA, Environment, schema_of, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
@@ -70,16 +69,6 @@ _COLLATION_ID = 255
 
 _TYPES = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
 
-SQL_TYPES = {
-    ColumnType.TEXT: "longtext",
-    ColumnType.INTEGER: "bigint unsigned",
-    ColumnType.DOUBLE: "double",
-    ColumnType.TIMESTAMP: "timestamp(6)",
-}
-"""The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE for each type of column.
-
-The first word of the SQL type, without its length, is shown in DATA_TYPE.
-"""
 Row = Mapping[str, Any]
 """The values of a row by column name. A missing column is NULL."""
 
@@ -91,6 +80,8 @@ _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other SELECT has a single row, such as a variable or the result of
 a function that waits for replication.
 """
+DEFAULT_SECONDS = 60.0
+"""The time limit of a SELECT of tables in a session that has not set ``max_execution_time``, seconds."""
 MOST_SECONDS = 600.0
 """The longest time limit of a SELECT of tables that a session can set by ``max_execution_time``, seconds."""
 _MILLISECONDS = 1000
@@ -138,10 +129,10 @@ def _catalog(executor: Executor, *, with_columns: bool) -> Iterator[Row]:
                 "COLUMN_NAME": column.name,
                 "ORDINAL_POSITION": position,
                 "IS_NULLABLE": "YES",
-                "DATA_TYPE": re.split("[ (]", SQL_TYPES[column.type])[0],
+                "DATA_TYPE": re.split("[ (]", column.type.sql)[0],
                 "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
                 "COLLATION_NAME": COLLATION if is_text else None,
-                "COLUMN_TYPE": SQL_TYPES[column.type],
+                "COLUMN_TYPE": column.type.sql,
                 "PRIVILEGES": "select",
             }
 
@@ -224,7 +215,7 @@ class Session:
         ``character_set_client``, and gets results in ``character_set_results``.
         """
         value = self.system_variables.get(variable, SESSION_VARIABLES[variable])
-        return _known_character_set(variable, str(value))
+        return _character_set(str(value))
 
     def checked(self, name: str, value: Value, globally: bool) -> tuple[str, Value]:
         """Check that the client may give a system variable a value, and return the variable's name in lower case and
@@ -232,11 +223,11 @@ class Session:
 
         Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
         variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
-        text and a character set without ASCII, and 1115 for an unknown character set.
+        text, and 1115 for a character set that clients cannot use.
         """
         name = name.lower()
         if name in CHARACTER_SET_VARIABLES and value is not None:
-            _known_character_set(name, str(value))
+            _character_set(str(value))
         if name not in self.variables():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
@@ -308,11 +299,10 @@ class Session:
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         reads = not is_own and _READS.search(text) is not None
         seconds = min(given or DEFAULT_SECONDS, MOST_SECONDS) if reads else given or math.inf
-        slot = self.limits.selects if reads else threading.Lock()
         interrupt = running_interrupt()
-        interrupt.seconds, interrupt.notes = given, []
-        with held(slot, interrupt, seconds):
-            result = select(text, self._environment(), stop=interrupt, seconds=seconds)
+        interrupt.deadline, interrupt.notes = time.monotonic() + seconds, []
+        with held(self.limits.selects, interrupt) if reads else contextlib.nullcontext():
+            result = select(text, self._environment(), interrupt)
         return replace(result, notes=interrupt.notes)
 
     def _environment(self) -> Environment:
@@ -337,12 +327,10 @@ class Session:
         """Return the columns and rows of the table ``name`` in ``schema``, as SELECT reads them.
 
         Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of tables in
-        information_schema ignore case. Raises SqlError for a table that does not exist: 1109 in information_schema,
-        1049 if there is no such schema, and 1146 otherwise.
+        information_schema ignore case. Raises SqlError for a table that does not exist: 1049 if there is no such
+        schema, and 1146 otherwise.
         """
-        if schema == INFORMATION_SCHEMA:
-            if name.lower() not in _COLUMNS:
-                raise server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
+        if schema == INFORMATION_SCHEMA and name.lower() in _COLUMNS:
             return _information(self.executor, name.lower())
         if schema == _OWN_SCHEMA and name in _OWN_TABLES:
             return _OWN_TABLES[name](self)
@@ -359,14 +347,11 @@ class Session:
         return self.find_table(self.schema(schema), name)
 
 
-def _known_character_set(variable: str, name: str) -> CharacterSet:
-    lower = name.lower()
-    with contextlib.suppress(LookupError):
-        found = CharacterSet["utf8" if lower == "utf8mb3" else lower]
-        if answers.has_ascii(found):
-            return found
-        raise server_errors.ER_WRONG_VALUE_FOR_VAR(variable, name)
-    raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)
+def _character_set(name: str) -> CharacterSet:
+    found = answers.CHARACTER_SETS.get(name.lower().replace("utf8mb3", "utf8"))
+    if found is None:
+        raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)
+    return found
 
 
 def _pairs(values: Mapping[str, object]) -> Result:

@@ -31,14 +31,10 @@ from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
 
 MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
-MAX_ZSTD_LEVEL = 9
-"""The highest level at which packets are compressed with zstd, whatever the client asks for.
-
-Higher levels take many times the CPU time for a few percent.
+_LEVEL = 3
+"""The level of compression. With zlib servers use 6, which takes almost three times the CPU time for an eighth fewer
+bytes. Zstd's level 3 is its default, whatever the client asks for.
 """
-_DEFAULT_ZSTD_LEVEL = 3
-_ZLIB_LEVEL = 3
-"""The level of zlib. Servers use 6, which takes almost three times the CPU time for an eighth fewer bytes."""
 _PIECE = 1 << 20
 """The limit of the bytes that are compressed to one packet."""
 _LEAST = 50
@@ -87,29 +83,16 @@ class Codec(NamedTuple):
 
 
 ZLIB = Codec(
-    lambda data: zlib.compress(data, _ZLIB_LEVEL),
+    lambda data: zlib.compress(data, _LEVEL),
     lambda data, most: zlib.decompressobj().decompress(data, most),
 )
-
-
-def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
-    """Return the algorithm that client and server agreed on in the login, or None without compression.
-
-    Like a server, prefer zlib if the client supports both. ``zstd_level`` is the level that the client asks for; 0
-    stands for the default level, and high levels are reduced to 9.
-    """
-    if Capabilities.CLIENT_COMPRESS in capabilities:
-        return ZLIB
-    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM not in capabilities:
-        return None
-    level = min(zstd_level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
-    return Codec(
-        lambda data: zstandard.ZstdCompressor(level).compress(data),
-        # A reader takes no memory for the length that the data itself claims.
-        lambda data, most: (
-            zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND).stream_reader(data).read(most)
-        ),
-    )
+ZSTD = Codec(
+    lambda data: zstandard.ZstdCompressor(_LEVEL).compress(data),
+    # A reader takes no memory for the length that the data itself claims.
+    lambda data, most: (
+        zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND).stream_reader(data).read(most)
+    ),
+)
 
 
 async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
@@ -236,11 +219,9 @@ class PacketStream:
         self.compression: CompressedChannel | None = None
         """The compressed connection, or None as long as the connection is not compressed."""
 
-    def start_compression(self, login: Login) -> None:
-        """Compress all packets from now on, if the client's login asks for compression."""
-        codec = codec_of(login.capabilities, login.zstd_level)
-        if codec is not None:
-            self.compression = CompressedChannel(self._reader, self._writer, codec)
+    def start_compression(self, codec: Codec) -> None:
+        """Compress all packets from now on."""
+        self.compression = CompressedChannel(self._reader, self._writer, codec)
 
     async def close(self) -> None:
         """Close the connection. A client that does not accept the last packets in time loses them."""
@@ -468,8 +449,6 @@ class Fields(io.BytesIO):
 class Login(NamedTuple):
     """The fields of a client's login packet (HandshakeResponse41)."""
 
-    capabilities: Capabilities
-    """The optional parts of the client protocol that both the client and the console support."""
     user: str
     response: bytes
     """The digest by which the client proves that it knows the password.
@@ -482,27 +461,12 @@ class Login(NamedTuple):
     collation: int
     attributes: Mapping[str, str]
     """The client's description of itself (connection attributes), such as ``program_name``."""
-    zstd_level: int
-    """The level at which the client wants packets compressed with zstd."""
+    codec: Codec | None
+    """The compression of packets that client and server agreed on, or None without compression."""
 
 
 _MOST_ATTRIBUTES = 100
 """The number of connection attributes that are read; the rest is ignored. A login packet holds 30,000 short ones."""
-
-_HEEDED = (
-    Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_COMPRESS
-    | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_SSL
-    | Capabilities.CLIENT_PLUGIN_AUTH
-    | Capabilities.CLIENT_CONNECT_ATTRS
-    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
-    | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
-)
-"""The capabilities that matter after the login. Python keeps every combination of flags that a process has ever had, so
-clients must not be able to make more than a few thousand of them.
-"""
 
 
 def asks_for_tls(data: bytes) -> bool:
@@ -510,31 +474,28 @@ def asks_for_tls(data: bytes) -> bool:
     return len(data) == _TLS_REQUEST and bool(Fields(data).uint(4) & Capabilities.CLIENT_SSL)
 
 
-def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Login:
+def parse_login(data: bytes, server: Capabilities) -> Login:
     """Parse the login packet of a new connection (HandshakeResponse41), and return its fields.
 
-    ``server`` has the capabilities that the console announced. ``is_encrypted`` tells whether the packet came over TLS.
-    Raises MalformedPacket for an incomplete packet, for clients older than MySQL 4.1, and for a client that announces
-    TLS without having begun it.
+    ``server`` has the capabilities that the console announced. Raises MalformedPacket for an incomplete packet, and for
+    clients older than MySQL 4.1.
     """
     fields = Fields(data)
-    capabilities = Capabilities(fields.uint(4) & int(server & _HEEDED))
-    starts_no_tls = Capabilities.CLIENT_SSL in capabilities and not is_encrypted
-    if Capabilities.CLIENT_PROTOCOL_41 not in capabilities or starts_no_tls:
+    # Python keeps every combination of flags that a process has ever had. A stranger must not make millions of them.
+    flags = fields.uint(4) & int(server)
+
+    def has(part: Capabilities) -> bool:
+        return bool(flags & int(part)) and fields.left > 0
+
+    if not has(Capabilities.CLIENT_PROTOCOL_41):
         raise MalformedPacket
     # The client's max_packet_size has no meaning for the console.
     fields.take(4)
     collation = fields.uint(1)
     fields.take(23)
     user = _text(fields.until_nul())
-    if Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA in capabilities:
-        response = fields.sized()
-    else:
-        response = fields.take(fields.uint(1))
-
-    def has(part: Capabilities) -> bool:
-        return part in capabilities and fields.left > 0
-
+    # Clients without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA write the length of these few bytes in the same way.
+    response = fields.sized()
     database = _text(fields.until_nul()) if has(Capabilities.CLIENT_CONNECT_WITH_DB) else ""
     plugin = _text(fields.until_nul()) if has(Capabilities.CLIENT_PLUGIN_AUTH) else ""
     pairs = Fields(fields.sized() if has(Capabilities.CLIENT_CONNECT_ATTRS) else b"")
@@ -544,8 +505,10 @@ def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Log
             break
         name = _text(pairs.sized())
         attributes[name] = _text(pairs.sized())
-    level = fields.uint(1) if has(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM) else 0
-    return Login(capabilities, user, response, database, plugin, collation, attributes, level)
+    # Like a server, prefer zlib if the client supports both. The level that the client asks for is not read.
+    zstd = ZSTD if flags & int(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM) else None
+    codec = ZLIB if flags & int(Capabilities.CLIENT_COMPRESS) else zstd
+    return Login(user, response, database, plugin, collation, attributes, codec)
 
 
 def _text(data: bytes) -> str:

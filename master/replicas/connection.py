@@ -20,8 +20,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from mysql_mimic import packets
-from mysql_mimic.types import Capabilities, Commands, ServerStatus
+from mysql_mimic.types import Capabilities, Commands
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.logs import logger
@@ -29,6 +28,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family
+from dumpfilter.console.answers import eof
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.port import (
@@ -283,10 +283,7 @@ class ReplicaConnection(Connection):
                 raise SqlError(answers.SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
             raise answers.Said.SAME_REPLICA.error(self._family, last)
-        # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
-        await self.stream.send(
-            bytes(packets.make_eof(self._login.capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
-        )
+        await self.stream.send(eof())
 
     def _start(self, wanted: Wanted, state: answers.SessionState) -> DumpStart:
         store = self._service.store

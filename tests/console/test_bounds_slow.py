@@ -20,7 +20,7 @@ from dumpfilter.console import limits, wire
 from dumpfilter.console import port as ports
 from dumpfilter.console import session as sessions
 from dumpfilter.console.connection import ConsoleServer, serving
-from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, size_of
+from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
@@ -28,7 +28,7 @@ from dumpfilter.console.port import (
     ConsoleEndpoint,
 )
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.result import Column, Result
+from dumpfilter.console.sql.result import Column, Result, size_of_row
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
 from tests.console.test_console_slow import Raw
@@ -335,7 +335,7 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
 
 def test_sizes() -> None:
     result = Result([Column("a")], [("x" * 1000,), (None,), (5,), ("é" * 1000,)])
-    assert 2000 < size_of(result) < 2000 + 4 * 200
+    assert 2000 < sum(map(size_of_row, result.rows)) < 2000 + 4 * 200
 
 
 # Time

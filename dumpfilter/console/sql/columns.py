@@ -14,11 +14,11 @@ from dumpfilter.console.sql.result import Column, ColumnType
 def columns_of(text: str) -> tuple[Column, ...]:
     """Return the columns that ``text`` names, separated by spaces. A name may have a type, as ``Port:integer``.
 
-    >>> columns_of("Host Port:integer")[1]
-    Column(name='Port', type=<ColumnType.INTEGER: 'integer'>)
+    >>> columns_of("Host Port:integer")[1].type is ColumnType.INTEGER
+    True
     """
     return tuple(
-        Column(name, ColumnType(kind) if kind else ColumnType.TEXT)
+        Column(name, ColumnType[kind.upper() or "TEXT"])
         for name, _, kind in (word.partition(":") for word in text.split())
     )
 

@@ -29,7 +29,6 @@ MAX_GROUP = 1 << 17
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6
-_SECONDS_LENGTH = len("2026-01-02 03:04:05")
 
 Value = Any
 """The type of a function's arguments and results, as SQLite passes them: None (for NULL), int, float or str."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from dumpfilter.console.sql.result import Note
-from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
+from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, SqlError
 
 _POLL_SECONDS = 0.05
 _TURN_SECONDS = 1e-3
@@ -25,8 +25,8 @@ class Interrupt(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seconds: float | None = None
-        """The limit of the statement's time that the session has set, seconds. None: no limit."""
+        self.deadline = math.inf
+        """The time at which the statement's time limit ends it (``time.monotonic``), seconds."""
         self.notes: list[Note] = []
         """The warnings of the functions that the statement has called."""
         self.on_set: Callable[[], object] = lambda: None
@@ -38,6 +38,14 @@ class Interrupt(threading.Event):
         """Set the signal, and call :attr:`on_set`."""
         super().set()
         self.on_set()
+
+    def ended(self) -> SqlError | None:
+        """Return the error that ends the statement: 1317 after an interruption, 3024 after the time limit. None: the
+        statement may go on.
+        """
+        if self.is_set():
+            return ER_QUERY_INTERRUPTED()
+        return ER_QUERY_TIMEOUT() if time.monotonic() > self.deadline else None
 
 
 _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default=None)
@@ -94,20 +102,15 @@ def check_interrupted() -> None:
 
 @contextmanager
 def held(
-    semaphore: threading.Lock | threading.RLock | threading.Semaphore,
-    interrupt: Interrupt,
-    seconds: float = math.inf,
+    semaphore: threading.Lock | threading.RLock | threading.Semaphore, interrupt: Interrupt
 ) -> Iterator[None]:
-    """Hold a lock or semaphore while the ``with`` block runs. Wait at most ``seconds`` until it is free.
+    """Hold a lock or semaphore while the ``with`` block runs. Wait until it is free.
 
-    Raises SqlError 1317 if ``interrupt`` is set during the wait, and 3024 after the timeout.
+    Raises SqlError if ``interrupt`` ends the statement during the wait.
     """
-    deadline = time.monotonic() + seconds
     while not semaphore.acquire(timeout=_POLL_SECONDS):
-        if interrupt.is_set():
-            raise ER_QUERY_INTERRUPTED()
-        if time.monotonic() > deadline:
-            raise ER_QUERY_TIMEOUT()
+        if ended := interrupt.ended():
+            raise ended
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def as_shown(time: datetime) -> str:
@@ -52,14 +52,26 @@ For example, the time of the last error has this value before the first error.
 """
 
 
-class ColumnType(enum.Enum):
+class _Type(NamedTuple):
+    """The names and numbers of a column's type."""
+
+    sql: str
+    """The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE. The first word is shown in DATA_TYPE."""
+    declared: str
+    """The type in the tables that SQLite reads."""
+    wire: int
+    """The number of the type in the client protocol."""
+    decimals: int = 0
+
+
+class ColumnType(_Type, enum.Enum):
     """The types that the values of a column can have. The type decides how the values are sent to the client."""
 
-    TEXT = "text"
-    INTEGER = "integer"
+    TEXT = "longtext", "TEXT COLLATE NOCASE", 253
+    INTEGER = "bigint unsigned", "INTEGER", 8
     """A column of the SQL type BIGINT: integers of 64 bits, signed or unsigned."""
-    DOUBLE = "double"
-    TIMESTAMP = "timestamp"
+    DOUBLE = "double", "REAL", 5, 31
+    TIMESTAMP = "timestamp(6)", "TEXT", 7, 6
     """A column of the SQL type TIMESTAMP(6). A row holds each value as a ``datetime.datetime``, or as the text that
     :func:`as_shown` makes of one.
     """

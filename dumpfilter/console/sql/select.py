@@ -36,12 +36,9 @@ from sqlglot.parsers.mysql import MySQLParser
 from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, called, clock
-from dumpfilter.console.sql.interruption import turns
+from dumpfilter.console.sql.interruption import Interrupt, turns
 from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown, size_of_row
 from dumpfilter.console.sql.server_errors import SqlError
-
-DEFAULT_SECONDS = 60.0
-"""The time limit of a SELECT of tables in a session that has not set ``max_execution_time``, seconds."""
 
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
@@ -57,12 +54,6 @@ _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", re.ASCII)
-_DECLARED = {
-    ColumnType.TEXT: "TEXT COLLATE NOCASE",
-    ColumnType.INTEGER: "INTEGER",
-    ColumnType.DOUBLE: "REAL",
-    ColumnType.TIMESTAMP: "TEXT",
-}
 
 MAX_STATEMENT = 16 << 10
 """The length limit of a statement that sqlglot parses, in characters. The limit bounds the memory of parsing.
@@ -194,6 +185,10 @@ _REFUSED = (
     *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
 )
 """The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
+_COMPUTED = exp.Anonymous, exp.Case, exp.Literal, exp.Window
+"""The expressions whose texts compare without case only if the translation says so."""
+_PARTS_OF_SYNTAX = {(exp.Window, "this"), (exp.Tuple, "expressions")}
+"""The places where such an expression is no value: the function before OVER, and ROW in VALUES."""
 _CLOCK_WORDS = tuple(MySQLParser.NO_PAREN_FUNCTIONS.values())
 
 
@@ -238,6 +233,11 @@ class _Rewriting:
             new = self._translated(node)
             if new is not node:
                 node.replace(new)
+            place = type(new.parent), new.arg_key
+            if isinstance(new, _COMPUTED) and not new.is_number and place not in _PARTS_OF_SYNTAX:
+                # In SQLite, only columns of the copied tables ignore the case of texts by themselves.
+                new.replace(collated := exp.Paren(this=exp.Collate(expression=exp.Var(this="NOCASE"))))
+                collated.this.set("this", new)
         with _parsing:
             self.sqlite_text = tree.sql(
                 dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE, copy=False
@@ -274,12 +274,6 @@ class _Rewriting:
             case exp.Mod():
                 # SQLite cuts the fractions of both numbers off.
                 return _call("mod", node.this, node.expression)
-            case exp.Group() | exp.Distinct():
-                node.set("expressions", [_collated(one) for one in node.expressions])
-            case exp.Window():
-                node.set("partition_by", [_collated(one) for one in node.args.get("partition_by") or ()])
-            case exp.Anonymous() if node.name.upper() in ("MAX", "MIN"):
-                node.set("expressions", [_collated(one) for one in node.expressions])
             case exp.GroupConcat():
                 return _group_concat(node)
             case exp.SessionParameter():
@@ -294,10 +288,6 @@ class _Rewriting:
                 node.set("expressions", [exp.Tuple(expressions=row) for row in rows])
             case exp.Anonymous() if node.name.upper() not in _NATIVE:
                 return self._function(node.name, *node.expressions)
-            case exp.Predicate() | exp.Ordered() | exp.Alias() | exp.Case(this=exp.Expr()) if not isinstance(
-                node, exp.SubqueryPredicate
-            ):
-                node.set("this", _collated(node.this))
             case exp.Func() if isinstance(node, _CLOCK_WORDS):
                 return self._function(node.sql_name(), *[node.this] if node.this else [])
         return node
@@ -359,17 +349,6 @@ def _check_limit(limit: exp.Expr) -> None:
         limit.set("this", str(_INT64 - 1))
 
 
-def _collated(node: exp.Expr) -> exp.Expr:
-    """Return the expression ``node`` of an SQLite statement with a collation that ignores the case of texts.
-
-    In SQLite, only columns of the copied tables have this collation by themselves. A number is returned unchanged,
-    since in ORDER BY and GROUP BY it is a position in the select list.
-    """
-    if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
-        return node
-    return exp.Collate(this=exp.paren(node, copy=False), expression=exp.Var(this="NOCASE"))
-
-
 def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=FUNCTION_PREFIX + name, expressions=list(arguments))
 
@@ -392,87 +371,67 @@ def _group_concat(node: exp.GroupConcat) -> exp.Expr:
     )
 
 
-def select(
-    text: str, environment: Environment, stop: threading.Event | None = None, seconds: float = DEFAULT_SECONDS
-) -> Result:
+def select(text: str, environment: Environment, interrupt: Interrupt | None = None) -> Result:
     """Run a client's SELECT, written in MySQL's SQL, and return its result.
 
-    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables and variables
-    that the statement can read. Another thread interrupts the statement by setting ``stop``. Raises SqlError with a
-    MySQL server's number and text: 1317 after an interruption, 3024 after the time limit ``seconds``.
+    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables, variables
+    and functions that the statement can use. Raises SqlError with a MySQL server's number and text, also when
+    ``interrupt`` ends the statement.
     """
-    return _Run(environment, stop or threading.Event(), seconds).select(text)
+    interrupt = interrupt or Interrupt()
+    # In MySQL, every NOW() of one statement has the same value.
+    now = datetime.datetime.now(datetime.UTC)
+    functions: dict[str, Callable[..., Any]] = {
+        **{name: functools.partial(called, name) for name in FUNCTIONS},
+        **{name: functools.partial(clock, name, now) for name in CLOCKS},
+        "sleep": functools.partial(_sleep, interrupt),
+        **environment.functions,
+    }
+    refused: SqlError | None = None
 
-
-class _Run:
-    """The execution of one SELECT of a client in SQLite, with the functions that the SELECT may call. The execution
-    ends at the time limit (``seconds``), or when another thread sets ``stop``.
-    """
-
-    def __init__(self, environment: Environment, stop: threading.Event, seconds: float) -> None:
-        self._environment = environment
-        self._stop = stop
-        self._deadline = time.monotonic() + seconds
-        # In MySQL, every NOW() of one statement has the same value.
-        now = datetime.datetime.now(datetime.UTC)
-        self._functions: dict[str, Callable[..., Any]] = {
-            **{name: functools.partial(called, name) for name in FUNCTIONS},
-            **{name: functools.partial(clock, name, now) for name in CLOCKS},
-            "sleep": self._sleep,
-            **environment.functions,
-        }
-        self._refused: SqlError | None = None
-        """The error that a function of the SELECT has raised. SQLite reports this error without its number and text."""
-
-    def select(self, text: str) -> Result:
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        try:
-            rewriting = _Rewriting(text, self._environment, self._functions)
-            for name in self._functions:
-                connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
-            connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
-            connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
-            connection.execute("PRAGMA temp_store = MEMORY")
-            _load(connection, rewriting.tables)
-            connection.execute("PRAGMA query_only = ON")
-            connection.set_progress_handler(self._is_over, _INSTRUCTIONS_BETWEEN_CHECKS)
-            cursor = connection.execute(rewriting.sqlite_text)
-            rows = _bounded(cursor)
-            names = [str(entry[0]) for entry in cursor.description or ()]
-        except (sqlite3.Error, MemoryError, OverflowError, RecursionError, ValueError) as failed:
-            raise self._refused or self._ended() or _translated(failed) from failed
-        finally:
-            connection.close()
-        if ended := self._ended():
-            raise ended
-        return Result([_column(name, at, rows, rewriting.types) for at, name in enumerate(names)], rows)
-
-    def _is_over(self) -> bool:
-        return self._stop.is_set() or time.monotonic() > self._deadline
-
-    def _ended(self) -> SqlError | None:
-        if self._stop.is_set():
-            return server_errors.ER_QUERY_INTERRUPTED()
-        return server_errors.ER_QUERY_TIMEOUT() if self._is_over() else None
-
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def call(name: str, *arguments: Any) -> Any:
+        # SQLite reports an error of a function without its number and text.
+        nonlocal refused
         turns.pause()
         try:
-            return self._functions[name](*arguments)
-        except SqlError as refused:
-            self._refused = refused
+            return functions[name](*arguments)
+        except SqlError as failed:
+            refused = failed
             raise
         except TypeError:
-            self._refused = server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(name.upper())
+            refused = server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(name.upper())
             raise
 
-    def _sleep(self, seconds: Any) -> int:
-        if seconds is None or float(seconds) < 0:
-            return 0
-        left = max(0.0, self._deadline - time.monotonic())
-        return int(self._stop.wait(min(float(seconds), left, threading.TIMEOUT_MAX)))
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        rewriting = _Rewriting(text, environment, functions)
+        for name in functions:
+            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(call, name))
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
+        connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        _load(connection, rewriting.tables)
+        connection.execute("PRAGMA query_only = ON")
+        connection.set_progress_handler(lambda: interrupt.ended() is not None, _INSTRUCTIONS_BETWEEN_CHECKS)
+        cursor = connection.execute(rewriting.sqlite_text)
+        rows = _bounded(cursor)
+        names = [str(entry[0]) for entry in cursor.description or ()]
+    except (sqlite3.Error, MemoryError, OverflowError, RecursionError, ValueError) as failed:
+        raise refused or interrupt.ended() or _translated(failed) from failed
+    finally:
+        connection.close()
+    if ended := interrupt.ended():
+        raise ended
+    return Result([_column(name, at, rows, rewriting.types) for at, name in enumerate(names)], rows)
+
+
+def _sleep(interrupt: Interrupt, seconds: Any) -> int:
+    if seconds is None or float(seconds) < 0:
+        return 0
+    left = max(0.0, interrupt.deadline - time.monotonic())
+    return int(interrupt.wait(min(float(seconds), left, threading.TIMEOUT_MAX)))
 
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Result]) -> None:
@@ -481,7 +440,7 @@ def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Resul
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     for (schema, name), table in tables.items():
         target = f"{quoted(schema)}.{quoted(name)}"
-        columns = ", ".join(f"{quoted(column.name)} {_DECLARED[column.type]}" for column in table.columns)
+        columns = ", ".join(f"{quoted(column.name)} {column.type.declared}" for column in table.columns)
         connection.execute(f"CREATE TABLE {target} ({columns})")
         places = ", ".join("?" * len(table.columns))
         connection.executemany(
@@ -544,14 +503,9 @@ def _translated(failed: Exception) -> SqlError:
 _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"no such column: (.*)": lambda name: server_errors.ER_BAD_FIELD_ERROR(name, "field list"),
     r"ambiguous column name: (.*)": lambda name: server_errors.ER_NON_UNIQ_ERROR(name, "field list"),
-    r"near \"(.*)\": syntax error": lambda near: server_errors.syntax_error(near, 0),
-    r"incomplete input": lambda: server_errors.syntax_error("", 0),
-    r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
-    r"wrong number of arguments to function (\w+)": server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT,
+    r"near|incomplete input": lambda: server_errors.syntax_error("", 0),
     r"Expression tree is too large|maximum recursion depth": server_errors.ER_STACK_OVERRUN_NEED_MORE,
-    r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
-        f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes"
-    ),
+    r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
     r".*(?:too big|memory|is full|raised exception)": server_errors.ER_OUT_OF_RESOURCES,
 }
 """The functions that turn an error of SQLite into a MySQL server's error.

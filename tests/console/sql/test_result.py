@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 from mysql_mimic.charset import CharacterSet
-from mysql_mimic.types import Capabilities
 
 from dumpfilter.console.answers import result_set
 from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
@@ -29,7 +28,7 @@ def test_times_are_in_the_machines_time_zone(monkeypatch: pytest.MonkeyPatch) ->
         assert at == "2026-01-02 07:00:00.000000"
         assert hour == "07"
         # A prepared statement gets the year, month, day, hour, minute and second as numbers.
-        binary = [*result_set(Capabilities(0), table, CharacterSet.utf8mb4, binary=True)][3]
+        binary = [*result_set(table, CharacterSet.utf8mb4, binary=True)][3]
         assert binary.endswith(struct.pack("<HBBBBB", 2026, 1, 2, 7, 0, 0))
     finally:
         monkeypatch.undo()

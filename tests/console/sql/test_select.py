@@ -6,6 +6,7 @@ import datetime
 import inspect
 import sqlite3
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.console.sql.functions import FUNCTIONS, called
+from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import ER_NO_SUCH_TABLE, SqlError
@@ -52,8 +54,10 @@ ENVIRONMENT = Environment(
 )
 
 
-def run(text: str, **options: Any) -> Result:
-    return select(text, ENVIRONMENT, **options)
+def run(text: str, *, seconds: float = 60.0) -> Result:
+    interrupt = Interrupt()
+    interrupt.deadline = time.monotonic() + seconds
+    return select(text, ENVIRONMENT, interrupt)
 
 
 def rows(text: str) -> list[Any]:
@@ -66,9 +70,9 @@ def names(text: str) -> list[str]:
     return [column.name for column in run(text).columns]
 
 
-def failure(text: str, **options: Any) -> SqlError:
+def failure(text: str, *, seconds: float = 60.0) -> SqlError:
     with pytest.raises(SqlError) as caught:
-        run(text, **options)
+        run(text, seconds=seconds)
     return caught.value
 
 
@@ -149,6 +153,17 @@ def failure(text: str, **options: Any) -> SqlError:
         (
             "SELECT MAX(LEFT(channel_name, 1)) > 'C', MIN(x) FROM filters, (SELECT 'a' x UNION SELECT 'B') d",
             [(0, "a")],
+        ),
+        (
+            "SELECT x FROM (SELECT 'b' x, 'B' y UNION ALL SELECT 'A', 'a' UNION ALL SELECT 'C', 'c') d "
+            "ORDER BY IFNULL(x, y), CASE WHEN 1 THEN x END",
+            ["A", "b", "C"],
+        ),
+        ("SELECT MAX(x) FROM (SELECT 'b' x UNION ALL SELECT 'C') d GROUP BY x ORDER BY MAX(x)", ["b", "C"]),
+        (
+            "SELECT FIRST_VALUE(x) OVER (ORDER BY x) f, COALESCE(x, x) = COALESCE(y, y) FROM "
+            "(SELECT 'b' x, 'B' y UNION ALL SELECT 'C', 'c') d",
+            [("b", 1), ("b", 1)],
         ),
         ("SELECT MIN(CONCAT(x)) FROM (SELECT 'b' x UNION SELECT 'C') d", ["b"]),
         (
@@ -317,10 +332,10 @@ def test_a_zero_timestamp_beside_another_value_is_a_text() -> None:
         ("SELECT 1 FROM filters WHERE COUNT(*) > 1", 1111, "HY000", "Invalid use of group function"),
         ("SELECT * FROM status a, status a", 1066, "42000", "Not unique table/alias: 'a'"),
         (
-            "SELECT IFNULL(1)",
+            "SELECT LEFT('a')",
             1582,
             "42000",
-            "Incorrect parameter count in the call to native function 'IFNULL'",
+            "Incorrect parameter count in the call to native function 'LEFT'",
         ),
     ],
 )
@@ -338,6 +353,7 @@ def test_errors_have_the_servers_numbers(text: str, number: int, state: str, mes
         "SELECT 1 FROM status GROUP BY 9",
         "SELECT *",
         "SELECT * FROM DUAL",
+        "SELECT IFNULL(1)",
     ],
 )
 def test_other_wrong_selects_have_one_number(text: str) -> None:
@@ -427,7 +443,7 @@ def test_limit_of_time(text: str) -> None:
 
 @pytest.mark.parametrize("text", ENDLESS)
 def test_stop(text: str) -> None:
-    stop = threading.Event()
+    stop = Interrupt()
     begun = threading.Event()
 
     def find(schema: str, name: str) -> Result:
@@ -438,7 +454,7 @@ def test_stop(text: str) -> None:
 
     def ask() -> None:
         try:
-            select(text, Environment(find, SCHEMA), stop=stop)
+            select(text, Environment(find, SCHEMA), stop)
         except SqlError as error:
             failures.append(error.number)
 

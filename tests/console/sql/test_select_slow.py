@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -21,19 +22,20 @@ LONG_CALLS = "SELECT REPEAT('a', 60000) LIKE CONCAT('%', REPEAT('a', 120), 'b') 
 )
 
 
-def failure(text: str, *, stop: threading.Event | None = None, seconds: float = 60.0) -> int:
+def failure(text: str, stop: Interrupt | None = None) -> int:
     with pytest.raises(SqlError) as caught:
-        select(text, ENVIRONMENT, stop=stop, seconds=seconds)
+        select(text, ENVIRONMENT, stop)
     return caught.value.number
 
 
 @pytest.mark.parametrize("text", [ENDLESS, "SELECT SLEEP(100)", LONG_CALLS])
 def test_the_time_limit_and_an_interruption(text: str) -> None:
     begun = time.monotonic()
-    assert failure(text, seconds=0.3) == 3024
-    stop = threading.Event()
+    limited, stop = Interrupt(), Interrupt()
+    limited.deadline = begun + 0.3
+    assert failure(text, limited) == 3024
     threading.Timer(0.2, stop.set).start()
-    assert failure(text, stop=stop) == 1317
+    assert failure(text, stop) == 1317
     assert time.monotonic() - begun < 30
 
 
