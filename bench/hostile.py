@@ -23,6 +23,7 @@ from statistics import quantiles
 from bench._common import Cases, Options, Report
 from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.statement import read_text
+from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -75,8 +76,10 @@ def _delay(text: str) -> float:
 
     def ask(stop: threading.Event) -> None:
         while not stop.is_set():
+            interrupt = Interrupt()
+            interrupt.deadline = time.monotonic() + 2
             with suppress(SqlError):
-                select(text, environment, stop=stop, seconds=2)
+                select(text, environment, interrupt)
 
     with watching(ask, "select"):
         woken = [time.monotonic()]
