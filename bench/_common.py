@@ -18,7 +18,7 @@ import numpy as np
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent

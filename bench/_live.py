@@ -23,8 +23,8 @@ from dumpfilter.base.helper import serve
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.filter import Filter
 from dumpfilter.slave.connection import Source
 from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.options import SlaveOptions

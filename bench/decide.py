@@ -10,7 +10,7 @@ from bench._common import Cases, Options, Report, binlogs, do_db, interleaved
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread, plan_many
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment

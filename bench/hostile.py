@@ -22,12 +22,12 @@ from statistics import quantiles
 
 from bench._common import Cases, Options, Report
 from dumpfilter.base.waiting import watching
-from dumpfilter.binlog.statement import read_text
+from dumpfilter.binlog.statement.facts import read_text
 from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 
 LENGTHS = (8 << 20, 16 << 20)
 TABLES = 100_000

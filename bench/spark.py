@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from bench._common import OUT, Options, Report, binlogs
 from bench._processes import processor_times
 from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.simulation.plan import plan_slaves
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options as SimulationOptions

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dumpfilter.binlog.workload import generate as generate
     from dumpfilter.dump.chunk import Counts as Counts
     from dumpfilter.dump.set_pass import filter_set as filter_set
-    from dumpfilter.filter import Decision as Decision
-    from dumpfilter.filter import EffectiveFilter as EffectiveFilter
-    from dumpfilter.filter import Filter as Filter
-    from dumpfilter.filter import Verdict as Verdict
-    from dumpfilter.filter import WriteFilter as WriteFilter
+    from dumpfilter.filter.base import Decision as Decision
+    from dumpfilter.filter.base import Verdict as Verdict
+    from dumpfilter.filter.effective import EffectiveFilter as EffectiveFilter
+    from dumpfilter.filter.filter import Filter as Filter
+    from dumpfilter.filter.filter import WriteFilter as WriteFilter
     from dumpfilter.index.fileset import BinlogSet as BinlogSet
 
 __version__ = "0.2.0"
@@ -36,16 +36,16 @@ __version__ = "0.2.0"
 _MODULES = {
     "BinlogSet": "dumpfilter.index.fileset",
     "Counts": "dumpfilter.dump.chunk",
-    "Decision": "dumpfilter.filter",
+    "Decision": "dumpfilter.filter.base",
     "DumpfilterError": "dumpfilter.base.errors",
-    "EffectiveFilter": "dumpfilter.filter",
+    "EffectiveFilter": "dumpfilter.filter.effective",
     "EventType": "dumpfilter.binlog.events",
     "ExplainedSet": "dumpfilter.analyse.explain",
     "ExplainedStatement": "dumpfilter.analyse.explain",
-    "Filter": "dumpfilter.filter",
+    "Filter": "dumpfilter.filter.filter",
     "Filters": "dumpfilter.analyse.explain",
-    "Verdict": "dumpfilter.filter",
-    "WriteFilter": "dumpfilter.filter",
+    "Verdict": "dumpfilter.filter.base",
+    "WriteFilter": "dumpfilter.filter.filter",
     "explain_set": "dumpfilter.analyse.explain",
     "explain_statement": "dumpfilter.analyse.explain",
     "filter_set": "dumpfilter.dump.set_pass",

@@ -25,9 +25,10 @@ from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
-from dumpfilter.filter.base import BoundaryFilter, OnUndecided
+from dumpfilter.filter.base import BoundaryFilter, OnUndecided, ReplicationFilter
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
+from dumpfilter.filter.filter import make_filter
+from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.master.who import Peer, Who
 
 CONNECT_TIMEOUT = 10.0

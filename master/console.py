@@ -21,10 +21,10 @@ from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Note, Result
-from dumpfilter.filter import ReplicationFilter, WriteRuleKind, WriteSemantics
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import make_write_filter
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.rules import FilterClause, WriteRuleKind, WriteSemantics
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.purge import purge

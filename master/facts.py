@@ -13,8 +13,9 @@ from dumpfilter.analyse.lint.findings import FilterWarning
 from dumpfilter.base.printable import printable
 from dumpfilter.console.facts import Fact, Facts, column, metric
 from dumpfilter.console.sql.result import ColumnType
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.config import Drift, ImposedFilter, OnDrift, ReplicaEntry
 from dumpfilter.master.register import KnownSlave, Presence, RegisteredSlave

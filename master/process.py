@@ -35,8 +35,9 @@ from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
 from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
-from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.filter import make_write_filter
+from dumpfilter.filter.rules import Rule, WriteSemantics
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.options import MasterOptions

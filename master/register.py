@@ -27,8 +27,8 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter import Filter, ReplicationFilter, WriteFilter
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter, WriteFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ImposedFilter, ReplicaEntry, imposed_on

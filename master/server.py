@@ -30,7 +30,7 @@ from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint, host_and_port, listening_socket
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import MAX_DUMPS, Kind, Overloaded, Places

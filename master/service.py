@@ -34,7 +34,7 @@ from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, MOST_PASSWORD, StoredPassword, to_bytes
 from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
     filter_from_proto,

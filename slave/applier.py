@@ -25,8 +25,7 @@ from dumpfilter.binlog.gtid_events import FL_STANDALONE, MICROSECONDS, MysqlGtid
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
-from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.base import OriginFilter, TrustedRows
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter, TrustedRows
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.subjects import TableSubject, statement_of
 from dumpfilter.slave.targets import Target

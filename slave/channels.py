@@ -22,11 +22,11 @@ from dumpfilter.base.errors import OptionError, OutputError, RelayLogDamaged, St
 from dumpfilter.base.logs import logger
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.commands import Threads
-from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
-from dumpfilter.filter.base import AllFilters, OriginFilter, TrustedRows
+from dumpfilter.filter.base import AllFilters, OriginFilter, ReplicationFilter, TrustedRows
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
-from dumpfilter.filter.rules import FilterClause, FilterOn, Hits
+from dumpfilter.filter.filter import Filter, make_filter
+from dumpfilter.filter.rules import FilterClause, FilterOn, FilterSemantics, Hits
 from dumpfilter.slave.connection import Source
 from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.options import SlaveOptions

@@ -23,8 +23,7 @@ from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_even
 from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.stream.message import hits_from_numbers
-from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.applier import EventApplier, gtid_of

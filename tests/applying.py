@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dumpfilter.binlog.gtid import Gtid
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import Target
 

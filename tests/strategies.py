@@ -33,7 +33,7 @@ from dumpfilter.binlog.gtid_events import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.filter import Rule, RuleKind, make_rule
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from tests.binlog.encoders import compress, encode_intvar, encode_user_var
 from tests.binlog.statement.made import made_statements
 

@@ -28,12 +28,16 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import event_name
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.statement import Statement, TableName, make_statement, read_text
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.facts import read_text
+from dumpfilter.binlog.statement.parse import make_statement
+from dumpfilter.binlog.statement.statement import Statement
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, SentEvents
-from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, Step, Verdict
-from dumpfilter.filter.filter import FilterOptions
+from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
+from dumpfilter.filter.filter import Filter, FilterOptions
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject

@@ -28,12 +28,13 @@ from dumpfilter.binlog.query import (
     EXTENDED_QUERY_HEADER_LENGTH,
     QUERY_HEADER_LENGTH,
     QueryEvent,
+    TableName,
     decode_statement_event,
     encode_query,
     encode_tables_info,
 )
-from dumpfilter.binlog.statement import StatementKind, TableName, read_text
-from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relative, tables_read
+from dumpfilter.binlog.statement.facts import form_tables_info, qualified, read_text, relative, tables_read
+from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment

@@ -29,7 +29,8 @@ from typing import NamedTuple, Self
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.collation import as_parsed, collation_of
 from dumpfilter.filter.rules import BaseRuleKind, Rule, unique
 from dumpfilter.index.subjects import Subject, TableSubject

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, TableName, read_text
-from dumpfilter.binlog.statement.facts import tables_read
-from dumpfilter.binlog.statement.statement import Thing
+from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.binlog.statement.facts import read_text, tables_read
+from dumpfilter.binlog.statement.statement import Statement, StatementFacts, StatementKind, Thing
 from dumpfilter.filter.base import ReplicationFilter, Step, Verdict
 from dumpfilter.index.subjects import statement_of
 

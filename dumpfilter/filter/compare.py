@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from itertools import chain, combinations, islice, product
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableLists, TableName
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind, TableLists
 from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
 from dumpfilter.filter.collation import characters_alike, collation_of
 from dumpfilter.filter.filter import Filter

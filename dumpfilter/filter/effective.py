@@ -11,7 +11,8 @@ from functools import partial
 from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import StatementKind, TableName
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict, of_involved
 from dumpfilter.filter.collation import Collation, as_parsed
 from dumpfilter.filter.rules import (

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.base import (
     Decision,
     KindFilter,

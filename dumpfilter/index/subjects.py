@@ -21,10 +21,10 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.charsets import has_certain_names
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.query import QueryEvent, client_charset, decode_statement_event
-from dumpfilter.binlog.statement import Statement, TableName, make_statement, parse_statement, statement_shape
-from dumpfilter.binlog.statement.facts import LONGEST_REMEMBERED
-from dumpfilter.binlog.statement.statement import SchemaAndTable
+from dumpfilter.binlog.query import QueryEvent, TableName, client_charset, decode_statement_event
+from dumpfilter.binlog.statement.facts import LONGEST_REMEMBERED, statement_shape
+from dumpfilter.binlog.statement.parse import make_statement, parse_statement
+from dumpfilter.binlog.statement.statement import SchemaAndTable, Statement
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import AllFilters, OriginFilter, ReplicationFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of

@@ -20,10 +20,9 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.arguments import OptionNames, from_command_line, server_option
 from dumpfilter.base.options.config_files import GivenOption, Model, load_toml, read_options_file
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
-from dumpfilter.filter.rules import SLAVE_RULE_KINDS, RuleKind, make_rule
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, FilterSemantics, RuleKind, make_rule
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Shape, filter_of
 

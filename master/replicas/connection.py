@@ -44,7 +44,7 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_COM_ERROR, SqlError
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 from dumpfilter.dump.packets.protocol import NOTHING, frame
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.advance import ReplicaEncoding
 from dumpfilter.master.config import ReplicaEntry

@@ -34,9 +34,10 @@ from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
-from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, RuleKind, make_rule
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import FilterClause, FilterSemantics, Rule, RuleKind, make_rule
 from dumpfilter.master.config import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered, definition

@@ -33,8 +33,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8, visible
 from dumpfilter.binlog.format import Family
 from dumpfilter.dump.packets.stand_ins import EVENTS
-from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.index.subjects import Subject, numbers_on_tables
 from dumpfilter.index.time_spans import active_seconds

@@ -30,7 +30,7 @@ from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.rows.arrow import ENCODED_MAP_TYPE, MAP_TYPE, WORDS, ChangedRows, RowImageReader
 from dumpfilter.binlog.rows.events import RowCounter
 from dumpfilter.binlog.rows_events import rows_kind
-from dumpfilter.binlog.statement import StatementKind
+from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.dump.thread import SentEvents
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject

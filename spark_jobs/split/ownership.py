@@ -42,9 +42,10 @@ from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import OnUndecided, ReplicationFilter
+from dumpfilter.filter.filter import make_filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, MOST_HITS
+from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 

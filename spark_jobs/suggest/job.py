@@ -23,10 +23,10 @@ from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.filter.rules import RuleKind, make_rule
+from dumpfilter.filter.rules import FilterSemantics, RuleKind, make_rule
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject

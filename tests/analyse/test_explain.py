@@ -23,17 +23,12 @@ from dumpfilter.analyse.explain import (
     set_as_dict,
 )
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter import (
-    EffectiveFilter,
-    Filter,
-    Rule,
-    RuleKind,
-    Step,
-    Verdict,
-    WriteFilter,
-    make_rule,
-)
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.base import Step, Verdict
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter, WriteFilter
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from tests.commands.in_process import Finished
 from tests.commands.in_process import run as run_in_process

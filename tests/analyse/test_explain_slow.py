@@ -11,7 +11,8 @@ from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events, read_format_description
 from dumpfilter.dump.payload import open_payload
-from dumpfilter.filter import Filter, Verdict
+from dumpfilter.filter.base import Verdict
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.oracle.dumping import Stream, dump
 from tests.oracle.recordings import Recording, covering_cases

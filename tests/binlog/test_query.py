@@ -25,7 +25,7 @@ from dumpfilter.binlog.query import (
     decode_status_variables,
     uncompress,
 )
-from dumpfilter.binlog.statement import statement_shape
+from dumpfilter.binlog.statement.facts import statement_shape
 from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

@@ -13,12 +13,13 @@ from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.rows_events import decode_rows_header
-from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import ChunkPlan, render
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
 from tests.dump import reference

@@ -22,7 +22,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
-from dumpfilter.binlog.statement import Statement
+from dumpfilter.binlog.statement.statement import Statement
 from dumpfilter.index.subjects import read_statement
 from tests.filter.plain import PlainFilter
 

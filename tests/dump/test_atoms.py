@@ -13,8 +13,9 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.filter import Filter, Rule, RuleKind
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.rules import Rule, RuleKind
 from dumpfilter.index.segment import Segment
 from tests.dump.plans import scanned
 from tests.strategies import (

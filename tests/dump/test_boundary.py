@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.dump.boundary import allows_text
-from dumpfilter.filter import Filter, Rule, RuleKind
 from dumpfilter.filter.base import OnUndecided
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule, RuleKind
 from dumpfilter.index.subjects import TableSubject
 from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law, receive
 from tests.dump.marked import MarkedBinlog, marked_binlogs

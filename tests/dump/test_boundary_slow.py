@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.filter import Rule
+from dumpfilter.filter.rules import Rule
 from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law
 from tests.dump.marked import MarkedBinlog, marked_binlogs
 from tests.strategies import EXPENSIVE, rules

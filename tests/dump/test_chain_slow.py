@@ -13,7 +13,8 @@ from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap
 from dumpfilter.binlog.gtid import empty_set
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule
 from tests.analyse.traffic.test_tally import check
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules

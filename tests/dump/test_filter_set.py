@@ -13,7 +13,8 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 
 

@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 
 

@@ -15,7 +15,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Hits, RuleKind
 from dumpfilter.index.fileset import SegmentReader

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.filter.rules import EffectiveRuleKind, Hits, RuleKind, make_rule
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import EffectiveRuleKind, Hits, Rule, RuleKind, make_rule
 from tests.dump.test_hits import check
 from tests.dump.test_law import EFFECTIVE_RULES, of_rules
 from tests.strategies import (

@@ -17,10 +17,11 @@ from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ChunkPlan, Counts, render
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter, ReplicationFilter, Rule, make_rule
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.rules import EffectiveRuleKind
+from dumpfilter.filter.rules import EffectiveRuleKind, Rule, make_rule
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
 from tests.dump import reference

@@ -14,7 +14,8 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import Filter, Rule
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule
 from tests.dump import reference
 from tests.dump.test_law import BINLOGS, EFFECTIVE_RULES, ODD_BINLOGS, _check_law, dump, meaning, plain
 from tests.filter.plain import Names, PlainFilter

@@ -11,8 +11,8 @@ from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump import cut, decision
 from dumpfilter.dump.thread import plan_many
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.plans import check_many, scanned, values
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body

@@ -10,9 +10,10 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from tests.dump.plans import ScannedFile, check_many, scanned
 from tests.strategies import EXPENSIVE, binlogs, rules
 from tests.support import RECORDED, recording_id

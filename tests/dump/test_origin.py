@@ -12,9 +12,9 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread, Exclusion
-from dumpfilter.filter import Rule
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
 from tests.dump import reference

@@ -13,9 +13,10 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import payload
 from dumpfilter.dump.payload import close_payload, filter_payload, open_payload
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects
 from tests.dump.reference import events_of, kind_of, opened

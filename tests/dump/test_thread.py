@@ -15,9 +15,10 @@ from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, Exclusion
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from tests.dump.plans import ScannedFile, scanned, values
 from tests.strategies import binlogs, rules
 from tests.support import RECORDED

@@ -23,13 +23,13 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import (
     QueryEvent,
+    TableName,
     decode_query,
     decode_statement_event,
     decode_tables_info,
     encode_query,
 )
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.statement import TableName
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.with_tables_info import (
     Converted,

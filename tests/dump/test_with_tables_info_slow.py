@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.statement import TableName
 from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.dump.with_tables_info import (
     with_tables_info,
 )
-from dumpfilter.filter import Filter, RuleKind, make_rule
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from tests.dump.test_with_tables_info import T, plain, queries, same_scan
 from tests.strategies import (

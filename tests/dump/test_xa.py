@@ -13,13 +13,13 @@ import pytest
 from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import unreadable
-from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.set_pass import SetPass
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter import Filter
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import canonical, ended_xid

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.filter import Rule, RuleKind
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.collation import NameCollation, weight
+from dumpfilter.filter.rules import Rule, RuleKind
 
 
 def naive_match(pattern: Sequence[object], name: Sequence[object]) -> bool:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.filter import EffectiveRuleKind, Rule
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.collation import weight
+from dumpfilter.filter.rules import EffectiveRuleKind, Rule
 from tests.filter.plain import Names
 
 

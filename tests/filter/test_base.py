@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, read_text
-from dumpfilter.filter import EffectiveFilter, Filter, Rule
+from dumpfilter.binlog.statement.facts import read_text
+from dumpfilter.binlog.statement.parse import make_statement
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.base import (
     ROWS,
     AllFilters,
@@ -21,7 +22,10 @@ from dumpfilter.filter.base import (
     kind_name,
 )
 from dumpfilter.filter.convert import origin_from_proto, origin_to_proto
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.strategies import DATABASES, TABLES

@@ -13,9 +13,9 @@ from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import Verdict
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.filter import Filter
 from tests.support import RECORDED
 
 with RECORDED[0].open("rb") as _source:

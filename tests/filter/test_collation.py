@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
-from dumpfilter.filter import EffectiveFilter, Filter
 from dumpfilter.filter.collation import collation_of, weight
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
 
 OLD, NEW = NameCollation.GENERAL_CI, NameCollation.GENERAL1400_AS_CI

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter import EffectiveFilter, Filter, Rule, RuleKind, make_rule
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 
 NAMES = [
     NameRules("mysql"),

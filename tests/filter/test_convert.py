@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.filter import EffectiveFilter, EffectiveRuleKind, Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.convert import family_to_proto, filter_from_proto, filter_to_proto
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import EffectiveRuleKind, Rule, RuleKind, make_rule
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.strategies import rules
 

@@ -8,21 +8,12 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import (
-    Statement,
-    StatementKind,
-    TableName,
-    make_statement,
-    parse_statement,
-)
-from dumpfilter.filter import (
-    Decision,
-    EffectiveFilter,
-    Rule,
-    RuleKind,
-    Step,
-    Verdict,
-)
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.parse import make_statement, parse_statement
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.base import Decision, Step, Verdict
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.rules import Rule, RuleKind
 from dumpfilter.index.subjects import TableSubject
 
 Family = Literal["mysql", "mariadb"]

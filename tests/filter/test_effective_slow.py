@@ -9,16 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter import (
-    Decision,
-    EffectiveFilter,
-    EffectiveRuleKind,
-    Rule,
-    Step,
-    Verdict,
-    make_rule,
-)
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.base import Decision, Step, Verdict
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.rules import EffectiveRuleKind, Rule, make_rule
 from dumpfilter.index.subjects import TableSubject
 from tests.filter.plain import Names
 from tests.filter.plain_effective import PlainEffectiveFilter

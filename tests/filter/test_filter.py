@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, parse_statement
-from dumpfilter.filter import (
-    Filter,
+from dumpfilter.binlog.statement.parse import make_statement, parse_statement
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.base import Verdict
+from dumpfilter.filter.filter import Filter, make_filter
+from dumpfilter.filter.rules import (
+    EffectiveRuleKind,
     FilterSemantics,
     Rule,
     RuleKind,
-    Verdict,
-    make_filter,
+    WriteRuleKind,
     make_rule,
     parse_option,
 )
-from dumpfilter.filter.rules import EffectiveRuleKind, WriteRuleKind
 from dumpfilter.index.subjects import TableSubject
 from tests.filter.plain import Names, PlainFilter
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.filter import Filter
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
     FILTER_BINLOG_WRITE_F,

@@ -16,7 +16,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
-from dumpfilter.binlog.statement import make_statement, parse_statement
+from dumpfilter.binlog.statement.parse import make_statement, parse_statement
 from dumpfilter.filter.base import AllFilters, ReplicationFilter
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.effective import EffectiveFilter

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind
-from dumpfilter.filter import Filter, Step, Verdict, WriteFilter, WriteRuleKind, WriteSemantics, make_rule
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.filter.base import Step, Verdict
+from dumpfilter.filter.filter import Filter, WriteFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_BINLOG_WRITE_F, TableFlags
+from dumpfilter.filter.rules import WriteRuleKind, WriteSemantics, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from tests.filter.plain import Names
 from tests.filter.plain_write import is_written

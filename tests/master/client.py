@@ -11,8 +11,8 @@ import grpc
 from dumpfilter.binlog.gap_events import Gap
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.dump.stream.message import PROTOCOL, gaps_from_proto, hits_from_numbers
-from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.master.server import MasterServer
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dumpfilter.base.security.passwords import Sha2Crypt
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.master.config import Account, ImposedFilter
 
 

@@ -13,7 +13,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventHeader, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.thread import DumpThread, Reach
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects

@@ -13,7 +13,8 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import EffectiveFilter, WriteFilter
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import WriteFilter
 from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer

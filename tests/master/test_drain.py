@@ -14,7 +14,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master import who as drain_module
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.process import StateDirectory

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.advance import PlacedPlan
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart

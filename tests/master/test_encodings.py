@@ -23,7 +23,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, plan_many
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.master.advance import GrpcEncoding, PlacedPlan, ReplicaEncoding, Step, place_in, steps_from
 from dumpfilter.master.dump import Dump, DumpOptions

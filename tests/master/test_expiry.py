@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.purge import StoreExpiry
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.server import MasterServer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dumpfilter.analyse.lint.findings import FilterWarning
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.master import service
 from dumpfilter.master.console import MasterConsole

@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Hits, RuleKind
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore

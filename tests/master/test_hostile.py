@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.printable import LONGEST_IN_LOG
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave

@@ -19,9 +19,10 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
-from dumpfilter.filter.base import AllFilters, OnUndecided, Verdict
+from dumpfilter.filter.base import AllFilters, OnUndecided, ReplicationFilter, Verdict
 from dumpfilter.filter.convert import filter_from_proto
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.master.config import Account, MasterConfig, imposed_on, load_config
 from dumpfilter.master.server import MasterServer

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master import register
 from dumpfilter.master.config import ReplicaEntry

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
-from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore

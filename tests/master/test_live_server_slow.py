@@ -13,7 +13,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer

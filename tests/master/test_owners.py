@@ -12,7 +12,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import Account, MasterConfig
 from dumpfilter.master.limits import REFUSALS_LOGGED
 from dumpfilter.master.server import MasterServer

@@ -19,7 +19,7 @@ from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload import generate
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.dump import Dump, DumpOptions

@@ -15,7 +15,7 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master import advance
 from dumpfilter.master.advance import ReplicaEncoding
 from dumpfilter.master.dump import Dump, DumpOptions, Reached

@@ -15,8 +15,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import Sha2Crypt
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import AllFilters
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import Account, MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.process import Reload

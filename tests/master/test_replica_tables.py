@@ -11,7 +11,8 @@ import pytest
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.passwords import StoredPassword, native_hash
-from dumpfilter.filter import EffectiveFilter, Filter
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import ConnectBack, MasterConfig, OnDrift, load_config
 
 HASH = native_hash("secret")

@@ -15,7 +15,7 @@ import pytest
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.register import Presence
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.service import DumpFilterService

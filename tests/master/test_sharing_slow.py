@@ -28,8 +28,8 @@ from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.decision import NO_HITS, Carry
 from dumpfilter.dump.stream.message import gaps_from_proto
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index import fileset
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE

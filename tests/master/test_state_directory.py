@@ -17,8 +17,7 @@ from dumpfilter.base import files, state_file
 from dumpfilter.base.errors import DirectoryBusy, OptionError
 from dumpfilter.base.state_file import checksum
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.rules import FilterClause, FilterSemantics, RuleKind, make_rule
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.process import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.register import CounterBook, SlaveCounts

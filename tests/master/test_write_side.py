@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dumpfilter.filter import WriteFilter, WriteSemantics
-from dumpfilter.filter.filter import make_write_filter
-from dumpfilter.filter.rules import FilterSemantics, parse_option
+from dumpfilter.filter.filter import WriteFilter, make_write_filter
+from dumpfilter.filter.rules import FilterSemantics, WriteSemantics, parse_option
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from tests.commands.in_process import run as run_in_process

@@ -16,7 +16,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import NONE_PREPARED, Segment

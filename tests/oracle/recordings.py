@@ -13,7 +13,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, NameCollation, NameRules, name_collation_of
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 
 DATA = Path(__file__).parent / "data"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pymysql
 
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import RuleKind
+from dumpfilter.filter.rules import RuleKind
 from dumpfilter.index.fileset import BinlogSet
 from tests.binlog_tools import local_load_directory
 from tests.mariadb import MariaDb, mariadb_version

@@ -18,7 +18,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import Event
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.slave import applier
 from dumpfilter.slave.targets import SummaryTarget
 from tests.applying import apply_events, read_events

@@ -19,8 +19,9 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, read_text
-from dumpfilter.filter import Verdict
+from dumpfilter.binlog.statement.facts import read_text
+from dumpfilter.binlog.statement.statement import Statement, StatementFacts, StatementKind
+from dumpfilter.filter.base import Verdict
 from dumpfilter.index.subjects import statement_of
 from tests.dump import reference
 from tests.oracle.recordings import Recording, all_recordings, filter_of

@@ -18,8 +18,8 @@ import pytest
 
 from dumpfilter.analyse.explain import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
-from dumpfilter.filter.rules import parse_write_option
+from dumpfilter.filter.filter import Filter, WriteFilter
+from dumpfilter.filter.rules import WriteSemantics, parse_write_option
 from dumpfilter.index.fileset import BinlogSet
 
 DATA = Path(__file__).parent / "data" / "recordings"

@@ -30,8 +30,8 @@ import pymysql
 from pymysql.cursors import DictCursor
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.statement import StatementKind as K
-from dumpfilter.filter import Verdict
+from dumpfilter.binlog.statement.statement import StatementKind as K
+from dumpfilter.filter.base import Verdict
 from dumpfilter.testbed.values import Place
 from tests.oracle.recordings import Recording, filter_of
 from tests.oracle.test_recordings_slow import test_the_law_and_the_rows as judge_rows

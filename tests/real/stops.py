@@ -34,7 +34,7 @@ from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest

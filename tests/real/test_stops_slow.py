@@ -14,7 +14,7 @@ from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.real.server import MYSQL_ROOT, Servers
 from tests.real.stops import WRONG, End, Pair, expected, record, suggested_sets

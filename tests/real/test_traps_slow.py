@@ -15,7 +15,7 @@ from dumpfilter.analyse.lint.findings import Level
 from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.real.server import MYSQL_ROOT, RealServer, Servers
 

@@ -21,10 +21,10 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
-from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
-from dumpfilter.filter.rules import EffectiveRuleKind, Hits, RuleKind, make_rule
+from dumpfilter.filter.filter import make_filter
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Hits, Rule, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import MasterConfig

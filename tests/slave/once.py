@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.channels import ChannelFilters
-from dumpfilter.filter.rules import FilterOn
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import FilterOn, Rule
 from dumpfilter.slave.channels import Channel, Slave
 from dumpfilter.slave.connection import Source
 from dumpfilter.slave.options import SlaveOptions

@@ -9,8 +9,8 @@ import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import TrustedRows
+from dumpfilter.filter.filter import Filter
 from dumpfilter.slave.applier import Groups, Keyword, keyword
 from tests.applying import apply_files
 

@@ -23,8 +23,8 @@ from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.binlog.workload import generate
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
-from dumpfilter.filter import make_filter
 from dumpfilter.filter.channels import ChannelFilters
+from dumpfilter.filter.filter import make_filter
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.applier import EventApplier

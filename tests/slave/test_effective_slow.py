@@ -17,8 +17,8 @@ from dumpfilter import cli
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
-from dumpfilter.filter import EffectiveFilter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.subjects import read_statement
 from dumpfilter.master.server import MasterServer

@@ -11,8 +11,9 @@ import pytest
 from dumpfilter.base.errors import StreamError
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.console.sql.commands import Threads
-from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
-from dumpfilter.filter.rules import FilterOn
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import FilterOn, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.slave.receiver import Receiver

@@ -12,8 +12,8 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.filter.base import AllFilters, BoundaryFilter, OnUndecided
+from dumpfilter.filter.base import AllFilters, BoundaryFilter, OnUndecided, ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.slave.applier import EventApplier

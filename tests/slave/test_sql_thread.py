@@ -12,8 +12,8 @@ import pytest
 
 from dumpfilter.base.errors import BinlogUnreadable, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.slave import sql_thread
 from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.relay_log import RelayLog

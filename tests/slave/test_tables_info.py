@@ -10,7 +10,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import decode_statement_event, encode_query
 from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_info
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.applier import Keyword, keyword
 from dumpfilter.slave.targets import SummaryTarget

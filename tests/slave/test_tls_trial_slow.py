@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 from dumpfilter.base.errors import TlsError
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError
 from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
-from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave import connection

@@ -18,7 +18,7 @@ from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map, rows_kind
-from dumpfilter.binlog.statement import Statement
+from dumpfilter.binlog.statement.statement import Statement
 from dumpfilter.index.subjects import TableSubject
 from tests.binlog.plain_rows import plain_row_images
 from tests.index.plain_index import ReferenceIndex, Transaction, index_events

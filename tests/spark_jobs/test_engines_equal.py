@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.workload import generate, schema_names
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here

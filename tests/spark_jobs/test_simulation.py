@@ -9,8 +9,8 @@ import pytest
 
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.simulation.plan import Clock, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.binlog.workload import generate, schema_names
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.simulation.flow import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.slaves_file import load_slaves
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.topology.slaves_file import SlaveDefinition, slaves_of, slaves_of_my_cnf, slaves_of_text
 
 

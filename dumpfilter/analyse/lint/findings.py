@@ -17,9 +17,9 @@ from rich.text import Text
 from dumpfilter.analyse.lint.knowledge import Evidence, SetEvent
 from dumpfilter.analyse.report.terminal import warn
 from dumpfilter.base.printable import visible
-from dumpfilter.binlog.statement import Statement
-from dumpfilter.filter import Decision, ReplicationFilter, Rule, RuleKind, Step
-from dumpfilter.filter.rules import escaped
+from dumpfilter.binlog.statement.statement import Statement
+from dumpfilter.filter.base import Decision, ReplicationFilter, Step
+from dumpfilter.filter.rules import Rule, RuleKind, escaped
 
 
 class Level(enum.StrEnum):

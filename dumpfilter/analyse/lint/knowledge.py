@@ -23,9 +23,15 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import QueryEvent, TableName, decode_statement_event
-from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
-from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
+from dumpfilter.binlog.statement.statement import (
+    Mentions,
+    Statement,
+    StatementFacts,
+    StatementKind,
+    Thing,
+    Verb,
+)
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject

@@ -16,9 +16,9 @@ from itertools import chain, islice
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined, listed, wild_rules
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step
-from dumpfilter.filter.base import FilterAround
-from dumpfilter.filter.rules import BaseRuleKind, ValueForm
+from dumpfilter.filter.base import Decision, FilterAround, ReplicationFilter, Step
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, ValueForm
 from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from dumpfilter.analyse.lint.findings import Code, Item, cure_of, database_cure, few, reason_of, rules_of
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
+from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
-from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
-from dumpfilter.filter import Decision, ReplicationFilter, RuleKind, Step, Verdict
+from dumpfilter.binlog.statement.statement import Mentions, Statement, StatementKind, Thing, Verb
+from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
+from dumpfilter.filter.rules import RuleKind
 from dumpfilter.filter.world import Code as Stored
 from dumpfilter.filter.world import Fault, FaultKind, Use, World
 from dumpfilter.index.subjects import TableSubject

@@ -14,9 +14,8 @@ from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
-from dumpfilter.binlog.statement import StatementFacts, StatementKind
 from dumpfilter.binlog.statement.facts import statement_facts
-from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
+from dumpfilter.binlog.statement.statement import Mentions, StatementFacts, StatementKind, Thing, Verb
 from dumpfilter.binlog.statement.tokens import BINLOG, tokens
 from dumpfilter.filter.world import FaultKind, Key, World
 

@@ -57,8 +57,8 @@ from dumpfilter.binlog.query import (
 from dumpfilter.binlog.reader import Event, decode_event
 from dumpfilter.dump.set_pass import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
-from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.filter.base import KindFilter
+from dumpfilter.filter.base import KindFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.world import Key, World
 from dumpfilter.index.segment import ended_xid
 from dumpfilter.index.subjects import statement_of

@@ -34,8 +34,8 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject

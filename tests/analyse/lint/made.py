@@ -6,9 +6,9 @@ from dumpfilter.analyse.lint.knowledge import Evidence, SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
-from dumpfilter.binlog.statement import make_statement, read_text
-from dumpfilter.binlog.statement.facts import statement_facts
-from dumpfilter.filter import Filter
+from dumpfilter.binlog.statement.facts import read_text, statement_facts
+from dumpfilter.binlog.statement.parse import make_statement
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
 
 ROWS = "rows of "

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, print_warnings
 from dumpfilter.analyse.lint.knowledge import Evidence
-from dumpfilter.filter import Rule, RuleKind
+from dumpfilter.filter.rules import Rule, RuleKind
 
 
 def printed(*warnings: FilterWarning) -> list[str]:

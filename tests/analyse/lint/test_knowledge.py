@@ -11,7 +11,7 @@ from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement import StatementKind
+from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects, TableSubject

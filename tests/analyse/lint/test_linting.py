@@ -15,7 +15,9 @@ from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import closest, likeness_to, lint
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.filter import EffectiveFilter, Filter, Rule
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.subjects import TableSubject
 from tests.analyse.lint.made import codes, knowledge
 from tests.strategies import rules as made_rules

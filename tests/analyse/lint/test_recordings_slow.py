@@ -17,7 +17,7 @@ from dumpfilter.analyse.lint.findings import Code, Item, Level
 from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.analyse.lint.linting import dropped_xa, lint
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.binlog.statement import Statement
+from dumpfilter.binlog.statement.statement import Statement
 from dumpfilter.index.fileset import BinlogSet
 from tests.oracle.recordings import Recording, all_recordings, filter_of
 

@@ -12,9 +12,9 @@ from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.set_pass import kept_pieces, one_event
-from dumpfilter.filter import Filter
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.oracle.recordings import Recording, all_recordings
 

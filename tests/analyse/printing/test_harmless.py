@@ -10,7 +10,7 @@ from dumpfilter.analyse.printing.harmless import Form, Harmless
 from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.world import World
 
 OWN = 0

@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.set_pass import kept_pieces, one_event
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording, text_options
 from tests.analyse.printing.running import text_of

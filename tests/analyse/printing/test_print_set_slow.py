@@ -25,8 +25,7 @@ from dumpfilter.binlog.context_events import (
 from dumpfilter.binlog.events import ROWS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload import generate
-from dumpfilter.filter import Filter
-from dumpfilter.filter.filter import FilterOptions
+from dumpfilter.filter.filter import Filter, FilterOptions
 from dumpfilter.filter.rules import parse_option
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.receiver.login import objects_of

@@ -22,8 +22,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts
 from dumpfilter.dump.packets.stand_ins import StandIns, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import NONE_PREPARED, Segment

@@ -15,8 +15,9 @@ from dumpfilter.analyse.traffic.facts import merge
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.packets.stand_ins import StandIns
-from dumpfilter.filter import Filter, ReplicationFilter, Rule
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import NONE_PREPARED
 from tests.analyse.traffic.test_tally import (

@@ -19,9 +19,10 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Filter, ReplicationFilter, Rule
-from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from tests.analyse.traffic.test_tally import _begin, _end, _insert, _odd_payload

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogFile
 from tests.analyse.traffic.test_tally_slow import GENERAL
 from tests.analyse.traffic.test_transactions import check

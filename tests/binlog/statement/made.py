@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.statement import StatementKind, TableName
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.statement import StatementKind
 
 K = StatementKind
 

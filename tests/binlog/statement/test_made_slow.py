@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, TableName, make_statement, read_text
-from dumpfilter.binlog.statement.parse import grant_tables
-from dumpfilter.filter import Filter, Rule, Verdict
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.facts import read_text
+from dumpfilter.binlog.statement.parse import grant_tables, make_statement
+from dumpfilter.binlog.statement.statement import Statement
+from dumpfilter.filter.base import Verdict
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule
 from tests.binlog.statement.made import MadeStatement, made_statements, table_names
 from tests.filter.plain import Names, PlainFilter
 from tests.strategies import rules

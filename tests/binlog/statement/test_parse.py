@@ -7,17 +7,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.statement import (
-    Statement,
-    StatementKind,
-    TableName,
-    make_statement,
-    parse_statement,
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.facts import (
+    MODE_ANSI_QUOTES,
+    MODE_MSSQL,
+    MODE_NO_BACKSLASH_ESCAPES,
     read_text,
     statement_shape,
 )
-from dumpfilter.binlog.statement.facts import MODE_ANSI_QUOTES, MODE_MSSQL, MODE_NO_BACKSLASH_ESCAPES
-from dumpfilter.binlog.statement.parse import grant_tables
+from dumpfilter.binlog.statement.parse import grant_tables, make_statement, parse_statement
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
 
 K = StatementKind
 CREATE, ALTER, DROP = K.CREATE_DATABASE, K.ALTER_DATABASE, K.DROP_DATABASE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.binlog.statement import TableName, read_text
+from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.statement.facts import read_text
 
 _SIZE = 16 << 20
 

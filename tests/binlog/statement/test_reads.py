@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from dumpfilter.binlog.statement import TableName
+from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import MODE_ANSI_QUOTES, tables_named, tables_read
 from tests.binlog.statement.made import MadeStatement, made_statements
 

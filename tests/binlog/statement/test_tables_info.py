@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.statement import TableName, parse_statement
+from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relative, tables_read
+from dumpfilter.binlog.statement.parse import parse_statement
 
 
 def names(text: str) -> tuple[TableName, ...]:

@@ -16,7 +16,7 @@ from dumpfilter.binlog.gtid_events import (
     decode_mysql_gtid,
 )
 from dumpfilter.dump.packets.protocol import frame
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.packets.streamed import Streamed
 from tests.dump.packets.streams import split_events

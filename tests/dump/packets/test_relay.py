@@ -23,8 +23,8 @@ from dumpfilter.dump.chunk import render
 from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, GtidSynthesis, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from dumpfilter.slave.applier import gtid_of
 from tests.dump.plans import scanned
 from tests.dump.stream.test_gaps import relayed

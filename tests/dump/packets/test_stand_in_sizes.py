@@ -14,7 +14,7 @@ from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets import stand_ins
 from dumpfilter.dump.packets.stand_ins import StandIns, StandInSizes, Stretches, at_most
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects

@@ -24,8 +24,8 @@ from dumpfilter.dump.packets.stand_ins import (
     stand_in_of,
     with_stand_ins,
 )
-from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import Rule
 from tests.dump.packets.streamed import Streamed
 from tests.dump.plans import scanned
 from tests.dump.test_law import of_rules

@@ -22,8 +22,8 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
 from dumpfilter.dump.chunk import Gaps
 from dumpfilter.dump.stream.message import gaps_from_proto, gaps_to_proto
-from dumpfilter.filter import Rule
 from dumpfilter.filter.convert import kind_number
+from dumpfilter.filter.rules import Rule
 from dumpfilter.slave.applier import Groups, Keyword, gtid_of, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.analyse.printing.printed import events_in, recording

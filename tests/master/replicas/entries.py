@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ConnectBack, ReplicaEntry
 from dumpfilter.master.register import Register

@@ -12,7 +12,7 @@ import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.filter import ReplicationFilter
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master.config import ConnectBack, OnDrift
 from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import pytest
 from structlog.testing import capture_logs
 
-from dumpfilter.filter import RuleKind, make_rule
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.rules import FilterClause, RuleKind, make_rule
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from tests.master.replicas.entries import PEER, adopting, filters_of

@@ -10,8 +10,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
-from dumpfilter.filter.rules import FilterClause
+from dumpfilter.filter.rules import FilterClause, FilterSemantics, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.register import Register, RegisteredSlave

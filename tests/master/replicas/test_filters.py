@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import MasterConfig, OnDrift, OnUndecided
 from dumpfilter.master.replicas.filters import FilterUnreadable, ReplicaFilters, ReplicaRefused
 from dumpfilter.master.who import Peer

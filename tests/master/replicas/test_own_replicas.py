@@ -10,7 +10,7 @@ import pytest
 
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.register import Register

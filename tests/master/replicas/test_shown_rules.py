@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.channels import ConfiguredBy, Setting
 from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.master.replicas.filters import MOST_PIECES, read_rules
 
 MYSQL = NameRules("mysql")

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.filter import Filter, FilterSemantics, Rule, make_filter
-from dumpfilter.filter.rules import BaseRuleKind
+from dumpfilter.filter.filter import Filter, make_filter
+from dumpfilter.filter.rules import BaseRuleKind, FilterSemantics, Rule
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import SummaryTarget

@@ -9,7 +9,7 @@ import pytest
 
 from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL
 from dumpfilter.analyse.inspection import inspect_set
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.engines import run_here

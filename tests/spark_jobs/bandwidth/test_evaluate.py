@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.output import tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.filter import Filter
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.bandwidth.job import filter_warnings
 

@@ -18,9 +18,9 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.stream.message import PROTOCOL
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore

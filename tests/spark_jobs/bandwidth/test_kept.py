@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogTruncated
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth import kept as module
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate

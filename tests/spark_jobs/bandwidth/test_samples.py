@@ -7,7 +7,8 @@ import zstandard
 
 from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.samples import CHUNK, LEVEL

@@ -19,7 +19,7 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, Bi
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.spark_jobs.split import job as module
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification

@@ -31,8 +31,8 @@ from dumpfilter.binlog.gtid_events import (
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import rebase_array, with_body
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
-from dumpfilter.filter.base import Decision, Step, Verdict
+from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.split.job import SplitOptions

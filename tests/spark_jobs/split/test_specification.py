@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Specification, load_specification
 
 DATA = Path(__file__).parent / "data"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.filter import FilterSemantics, make_filter
+from dumpfilter.filter.filter import make_filter
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.suggest.search import candidates
 

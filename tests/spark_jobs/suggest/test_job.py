@@ -14,9 +14,9 @@ from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread
-from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import ThreadRunner
