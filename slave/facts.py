@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,9 +72,9 @@ class ThreadView(NamedTuple):
     running: bool
     errors: int
     """The number of errors of the thread since the channel was first started."""
-    number: int
-    text: str
-    at: float
+    number: int = 0
+    text: str = ""
+    at: float = 0.0
     """The Unix time of the newest error, seconds; 0 without an error."""
 
 
@@ -155,13 +155,11 @@ class ChannelView(StoredChannel):
         return self._view("sql", self.channel.sql, _SQL_NUMBERS)
 
     def _view(self, name: str, thread: ChannelThread, numbers: _Numbers) -> ThreadView:
-        number, text, at = 0, "", 0.0
-        if thread.error is not None:
-            number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
-            text, at = str(thread.error), thread.error_at
-        return ThreadView(
-            self.info.channel, name, thread.running, self.count(f"{name}_errors"), number, text, at
-        )
+        view = ThreadView(self.info.channel, name, thread.running, self.count(f"{name}_errors"))
+        if thread.error is None:
+            return view
+        number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
+        return view._replace(number=number, text=str(thread.error), at=thread.error_at)
 
     @property
     def io_running(self) -> str:
@@ -218,7 +216,7 @@ def _count(name: str, metric: str = "") -> Fact:
 
 
 class Channels(
-    Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.info.channel}
+    Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": attrgetter("info.channel")}
 ):
     """The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each
     channel. The counts outlive connections and restarts.
