@@ -107,7 +107,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": str(facts.executed(self.slave) or ""),
+            "gtid_executed": str(facts.executed(map(facts.ChannelView, self.slave.channels)) or ""),
         }
 
     @property
@@ -212,7 +212,7 @@ class SlaveConsole(C.Executor):
     def _show_replica_status(self, old: bool = False, **chosen_by: Any) -> Result:
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [facts.ChannelView(one) for one in self._chosen(**chosen_by) if one.info.host]
-        executed = str(facts.executed(self.slave) or "")
+        executed = str(facts.executed(map(facts.ChannelView, self.slave.channels)) or "")
         return Result(
             REPLICA_STATUS[old], [facts.status_row(one, self.slave.filters, executed) for one in shown]
         )
@@ -397,7 +397,7 @@ def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) 
         raise E.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
 
     def has_all() -> bool:
-        executed = facts.executed(slave, MysqlGtidSet)
+        executed = facts.executed(map(facts.ChannelView, slave.channels), MysqlGtidSet)
         return bool((executed or MysqlGtidSet()).issuperset(wanted))
 
     return 0 if _wait_until(slave, has_all, number_of(timeout) or math.inf) else 1

@@ -69,7 +69,7 @@ def streamed(
             at += header.size
         assert at == len(message)
     if counts is not None:
-        counts.add(slave.counts)
+        counts.add(slave.record.counts)
     store.close()
 
 

@@ -68,7 +68,7 @@ class Streamed:
                 self.events.append((header, raw, fd))
                 at += header.size
             self.reached.append((dump.reached, len(self.events)))
-        self.counts = slave.counts
+        self.counts = slave.record.counts
         store.close()
 
 

@@ -486,8 +486,8 @@ def test_the_register_counts_the_dump(mysql: Serving) -> None:
         list(replica.events())
     (slave,) = [slave for slave in mysql.server.service.register.all() if slave.peer.server_id == 77]
     assert slave.peer.is_real_replica
-    assert slave.counts.bytes_dropped > 0
-    assert slave.counts.bytes_gtid > 0
+    assert slave.record.counts.bytes_dropped > 0
+    assert slave.record.counts.bytes_gtid > 0
     assert list(map(str, slave.filter.rules)) == SHOP
     assert slave.peer.endpoint.startswith("ipv4:127.0.0.1:")
     assert time.time() - slave.last_seen_at < 300
