@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--topology-timeout",
         metavar="SECONDS",
-        type=_option_seconds,
+        type=_seconds,
         default=60.0,  # Machines that run tests are often busy.
         help="the default limit for a start and for a wait (60)",
     )
@@ -64,21 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _option_seconds(text: str) -> float:
-    try:
-        return _seconds(float(text))
-    except (ValueError, OptionError):
-        raise argparse.ArgumentTypeError(f"{text}: {_NO_SECONDS}") from None
-
-
-_NO_SECONDS = "give a number of seconds above 0"
-
-
-def _seconds(timeout: float) -> float:
-    """Return the time limit. Raises OptionError for a value that is no number above 0."""
-    if not isinstance(timeout, int | float) or not timeout > 0:
-        raise OptionError(f"timeout = {timeout!r}: {_NO_SECONDS}")
-    return timeout
+def _seconds(given: Any) -> float:
+    """Return a time limit, seconds. Raises ArgumentTypeError, which argparse reports, for no number above 0."""
+    with contextlib.suppress(TypeError, ValueError):
+        if (seconds := float(given)) > 0:
+            return seconds
+    raise argparse.ArgumentTypeError(f"timeout = {given!r}: give a number of seconds above 0")
 
 
 class Spec(NamedTuple):
@@ -271,14 +262,14 @@ def topology_session(request: pytest.FixtureRequest, _topology_pool: Pool) -> It
 
 @contextlib.contextmanager
 def _told_briefly() -> Iterator[None]:
-    """Report a DumpfilterError in the ``with`` block as a failure of the test, with the error's type and text, but
-    without a traceback.
+    """Report a DumpfilterError or a wrong time limit in the ``with`` block as a failure of the test, with the error's
+    type and text, but without a traceback.
 
     A traceback through dumpfilter's code would not help the author of the test.
     """
     try:
         yield
-    except DumpfilterError as error:
+    except (DumpfilterError, argparse.ArgumentTypeError) as error:
         raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
 
 

@@ -55,7 +55,7 @@ def test_with_a_list(topology):
     pass
 
 
-@pytest.mark.topology("m >> web", timeout="3")
+@pytest.mark.topology("m >> web", timeout="soon")
 def test_with_a_timeout_that_is_no_number(topology_session):
     pass
 
@@ -102,7 +102,7 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
         "did you mean do-db",
         "@pytest.mark.topology: got an unexpected keyword argument 'tiemout'",
         "['m >> web'] is no topology: give a short string, the path of a TOML file, or a Topology",
-        "timeout = '3': give a number of seconds above 0",
+        "timeout = 'soon': give a number of seconds above 0",
         "timeout = nan: give a number of seconds above 0",
         f"there is no file {tmp_path}/nowhere.toml",
         "beside.toml: node.m.server",
@@ -115,9 +115,9 @@ def test_errors_say_what_to_do_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--topology-timeout=soon"], "--topology-timeout: soon: give a number of seconds"),
-        (["--topology-timeout=nan"], "--topology-timeout: nan: give a number of seconds above 0"),
-        (["--topology-timeout=-1"], "--topology-timeout: -1: give a number of seconds above 0"),
+        (["--topology-timeout=soon"], "--topology-timeout: timeout = 'soon': give a number of seconds"),
+        (["--topology-timeout=nan"], "--topology-timeout: timeout = 'nan': give a number of seconds above 0"),
+        (["--topology-timeout=-1"], "--topology-timeout: timeout = '-1': give a number of seconds above 0"),
         (["--topology-missing=ignore"], "--topology-missing: invalid choice: 'ignore' (choose from"),
     ],
     ids=["timeout", "no end", "negative", "missing"],
