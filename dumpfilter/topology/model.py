@@ -516,15 +516,13 @@ def _refuse(node: Node, problems: Problems) -> None:
         raise NodeError(node.name, key, text)
 
 
-def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Node:
+def node_of(name: str, table: object, *, written: bool = True) -> Node:
     """Check the table ``[node.NAME]`` of a TOML configuration file, and return the node ``name``. Raises NodeError for
     an unknown key or a wrong value.
 
     ``table`` has the values by key. With ``written`` a person wrote the table, so that sizes and times need units.
     Otherwise they may be numbers (bytes, bits per second, seconds).
     """
-    if "name" in table:
-        raise NodeError(name, "name", "there is no such key; the table has the node's name")
     try:
         node = Node.model_validate(table, context=WRITTEN if written else None)
     except ValidationError as error:
@@ -532,6 +530,8 @@ def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Nod
         if key in _PLACE_OF_KEY:
             reason = f"there is no such key; write {_PLACE_OF_KEY[key]}"
         raise NodeError(name, key, reason) from None
+    if "name" in node.model_fields_set:
+        raise NodeError(name, "name", "there is no such key; the table has the node's name")
     return node.with_(name=name)
 
 

@@ -109,14 +109,11 @@ def topology_of_tables(
     name = tables.get("name", name)
     if not isinstance(name, str):
         raise OptionError(f'{file}: name: is no text; write name = "fan-out"')
-    for key, table in written.items():
-        if not isinstance(table, Mapping):
-            raise OptionError(f"{where(key, '')}: is no table; write [node.{key}]")
     return _topology_of(written, name, where, directory)
 
 
 def _topology_of(
-    tables: Mapping[str, Mapping[str, Any]], name: str, where: Callable[[str, str], str], directory: Path
+    tables: Mapping[str, object], name: str, where: Callable[[str, str], str], directory: Path
 ) -> Topology:
     """Return the topology called ``name``. ``tables`` has the values that a person wrote for each node, by the node's
     name. Raises OptionError for an invalid topology.
