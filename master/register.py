@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -204,8 +205,7 @@ class CounterBook:
         return sorted(copies, key=_last_seen)
 
 
-def _last_seen(record: SlaveCounts) -> float:
-    return record.last_seen_at
+_last_seen = attrgetter("last_seen_at")
 
 
 @dataclass
@@ -860,21 +860,20 @@ class KnownSlaves:
         A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
         after the time of ``--keep-slaves``.
         """
-        # A table may name thousands of server ids, so that slaves are looked up by theirs.
-        present, remembered = _by_server_id(known), _by_server_id(records)
+        # A table may name thousands of server ids, so that slaves are looked up by theirs. Listed slaves come after the
+        # records, of which the one that was seen last comes last.
+        candidates = _by_server_id([*records, *known])
         for entry in self.entries():
             for server_id in sorted(entry.server_ids) or [0]:
                 who = replace(entry.who, server_ids=frozenset([server_id])) if server_id else entry.who
-                if any(who.fits(one.peer) for one in present.get(server_id, ())):
-                    continue
-                # The record that was seen last comes last.
-                found = [one for one in remembered.get(server_id, ()) if who.fits(one.peer)]
-                if not found:
+                fitting = (one for one in reversed(candidates.get(server_id, [])) if who.fits(one.peer))
+                last = next(fitting, None)
+                if last is None:
                     peer = Peer(entry.user, who.channel or "", server_id)
                     never = Presence.NEVER_SEEN
                     yield KnownSlave(peer, last_seen_at=0.0, presence=never, entry=entry.key)
-                elif not found[-1].is_done:
-                    yield _of_record(found[-1])
+                elif not isinstance(last, KnownSlave) and not last.is_done:
+                    yield _of_record(last)
 
 
 def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]:
