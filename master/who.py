@@ -301,6 +301,7 @@ class Drains:
         self._found: Recent[Peer, Drain | None] = Recent(_MOST_FOUND)
         """The results of look-ups. A change removes the results for the slaves that it concerns."""
         self.on_change: list[Callable[[], object]] = []
+        self._telling = threading.Lock()
 
     def _set(self, drains: dict[Who, Drain], changed: Who) -> None:
         self._drains = drains
@@ -373,5 +374,7 @@ class Drains:
         return Who() in self._drains
 
     def _changed(self) -> None:
-        for call in self.on_change:
-            call()
+        # The last call must see the last change, since one of the functions saves the drains.
+        with self._telling:
+            for call in self.on_change:
+                call()

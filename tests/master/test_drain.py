@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,6 +120,24 @@ def test_listeners_hear_each_change() -> None:
     drains.undrain(Who())
     drains.undrain(Who())
     assert heard == [1, 0]
+
+
+def test_the_last_listener_sees_the_last_change(wait_for: Callable[[Callable[[], object]], None]) -> None:
+    """A state file must not lose a drain that another client of the console has given at the same moment."""
+    drains, saved = Drains(), []
+
+    def save() -> None:
+        now = [drain.who for drain in drains.all()]
+        wait_for(lambda: len(drains.all()) == 2)
+        saved.append(now)
+
+    drains.on_change.append(save)
+    clients = [threading.Thread(target=drains.drain, args=[Who.of(server_id=number)]) for number in (1, 2)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert len(saved[-1]) == 2
 
 
 def test_a_drain_costs_other_slaves_nothing(server: MasterServer, monkeypatch: pytest.MonkeyPatch) -> None:
