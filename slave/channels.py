@@ -705,14 +705,12 @@ class Slave:
         channel = self._channels.get(name)
         if channel is not None:
             channel.check(info)
-            if clauses:
-                self.filters.change(clauses, name)
+            self.filters.change(clauses, name)
             channel.reconfigure(info, afresh=afresh)
             return
         self.filters.add_channel(name)
         try:
-            if clauses:
-                self.filters.change(clauses, name)
+            self.filters.change(clauses, name)
             self._add(info)
         except BaseException:
             self.filters.remove_channel(name)
