@@ -7,17 +7,16 @@ from dumpfilter.base.compiler.kernels import kernel
 
 
 @kernel
-def time_above(committed: Int64s, since: Int64s, lags: Int64s, limit: int):
+def time_above(received: Int64s, since: Int64s, limit: int):
     """Return the time during which a node's lag is above ``limit``.
 
-    The transactions are in the order of receipt. ``since`` has for each transaction the commit time of the oldest one
-    that is missing just before the transaction arrives. Each arrival adds the part above the limit of the node's lag
-    just before it, and subtracts that of the lag just after it.
+    ``received`` has the time at which each transaction arrives, ascending. ``since`` has for each transaction the
+    commit time of the oldest one that is missing just before the transaction arrives. The node's lag grows from one
+    arrival to the next.
     """
-    n = len(lags)
     total = 0
-    for i in range(n):
-        total += max(committed[i] + lags[i] - since[i] - limit, 0)
-    for i in range(n - 1):
-        total -= max(committed[i] + lags[i] - since[i + 1] - limit, 0)
+    last = -(1 << 62)
+    for i in range(len(received)):
+        total += max(min(received[i] - since[i] - limit, received[i] - last), 0)
+        last = received[i]
     return total

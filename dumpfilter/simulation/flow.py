@@ -751,10 +751,9 @@ class Schedule:
         """
         *way, hop = hops
         # Links that differ in other properties, such as the rate, are sent the same.
-        number = self.traffic.first_like(hop.filter)
         return self._departing(
             tuple(way),
-            Hop(ahead=hop.ahead, sender=hop.sender, form=hop.form, filter=number, idle=hop.idle),
+            Hop(ahead=hop.ahead, sender=hop.sender, form=hop.form, filter=hop.filter, idle=hop.idle),
         )
 
     def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
@@ -1109,22 +1108,23 @@ def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> 
     ``nodes`` has pairs of a group of equal nodes and the arrivals over each path to them. The plots show only the first
     node of each group.
     """
-    found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
+    offered: dict[str, Ints] = {}
+    carried: dict[str, Ints] = {}
+    lags: dict[str, Ints] = {}
     for group, flows in nodes:
-        node = group.nodes[0]
-        arrived = at_node(group, flows)
-        found["lag"][node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
+        node, arrived = group.nodes[0], at_node(group, flows)
+        lags[node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
         for channel, flow in zip(node.channels, flows, strict=True):
-            of_flow = {
-                "offered": lag.offered(*flow.offered(), window),
-                "carried": lag.carried(*flow.carried(), window),
-            }
-            for what, values in of_flow.items():
-                found[what][channel.legs[-1].link] = values + found[what].get(channel.legs[-1].link, 0)
-    columns = {
-        what: {name: tuple(values.tolist()) for name, values in of.items()} for what, of in found.items()
-    }
-    return Series(start=0, width=window.width, **columns)
+            link = channel.legs[-1].link
+            offered[link] = offered.get(link, 0) + lag.offered(*flow.offered(), window)
+            carried[link] = carried.get(link, 0) + lag.carried(*flow.carried(), window)
+
+    def columns(of: Mapping[str, Ints]) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(values.tolist()) for name, values in of.items()}
+
+    return Series(
+        start=0, width=window.width, offered=columns(offered), carried=columns(carried), lag=columns(lags)
+    )
 
 
 def run_of(

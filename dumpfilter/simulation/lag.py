@@ -65,8 +65,8 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
-        given = [np.ascontiguousarray(one, np.int64) for one in (committed, _oldest_missing(committed), lags)]
-        above = [_lag.time_above(*given, limit - delay) for delay in delays]
+        received, since = committed + lags, _oldest_missing(committed)
+        above = [_lag.time_above(received, since, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above, strict=True)
@@ -82,7 +82,7 @@ def _oldest_missing(committed: Ints) -> Ints:
     """
     if (committed[1:] >= committed[:-1]).all():
         return committed
-    found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
+    found: Ints = np.ascontiguousarray(np.minimum.accumulate(committed[::-1])[::-1])
     return found
 
 

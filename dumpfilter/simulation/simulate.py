@@ -158,6 +158,10 @@ def simulate(
     )
 
 
+_Task = tuple[float, list[tuple[tuple[Route, ...], list[Group]]]]
+"""A load, and the groups of nodes with each of some routes that are computed together."""
+
+
 @dataclass(frozen=True)
 class _Simulation:
     plan: Plan
@@ -180,9 +184,7 @@ class _Simulation:
         def run_with(each: Sequence[Group]) -> Run:
             basis = Basis.APPLIED if self.options.applier else Basis.RECEIVED
             outcomes = [outcome[group] for group in each]
-            return run_of(
-                each, outcomes, lambda group: self._flows([group])[0], method=Method.SIMULATED, basis=basis
-            )
+            return run_of(each, outcomes, self._flows_of, method=Method.SIMULATED, basis=basis)
 
         return tuple(self.run(run_with, groups))
 
@@ -190,42 +192,59 @@ class _Simulation:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
         after another, mostly in one thread, so that the caches of arrival times are used.
         """
-        alike: dict[tuple[float, tuple[Route, ...]], dict[tuple[Route, ...], list[Group]]] = {}
+        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
-            one = alike.setdefault((group.setting.load, without_rate(group.routes)), {})
-            one.setdefault(group.routes, []).append(group)
+            families.setdefault((group.setting.load, group.routes), []).append(group)
+        alike: dict[tuple[float, tuple[Route, ...]], dict[tuple[Route, ...], list[Group]]] = {}
+        for (load, each), family in families.items():
+            routes = self._with_first_filters(load, each)
+            alike.setdefault((load, without_rate(routes)), {}).setdefault(routes, []).extend(family)
         tasks = [
-            list(families.values())[start : start + LANES]
-            for (load, routes), families in sorted(alike.items(), key=lambda one: self._traffic_of(*one[0]))
-            for start in range(0, len(families), LANES)
+            (load, list(one.items())[start : start + LANES])
+            for (load, routes), one in sorted(alike.items(), key=lambda one: _traffic_of(*one[0]))
+            for start in range(0, len(one), LANES)
         ]
         size = -(-len(tasks) // _BATCHES)
         batches = [tasks[start : start + size] for start in range(0, len(tasks), size or 1)]
 
-        def outcomes(batch: Sequence[Sequence[Sequence[Group]]]) -> list[tuple[Group, Outcome]]:
-            limit = self.options.limit
+        def outcomes(batch: Sequence[_Task]) -> list[tuple[Group, Outcome]]:
             return [
                 each
-                for task in batch
-                for family, flows in zip(task, self._flows([family[0] for family in task]), strict=True)
-                for each in zip(family, outcomes_of(family, flows, limit=limit), strict=True)
+                for load, alike in batch
+                for (_, family), flows in zip(
+                    alike, self._flows(load, [one for one, _ in alike]), strict=True
+                )
+                for each in zip(family, outcomes_of(family, flows, limit=self.options.limit), strict=True)
             ]
 
         return dict(chain.from_iterable(self.run(outcomes, batches)))
 
-    def _flows(self, groups: Sequence[Group]) -> list[tuple[Flow, ...]]:
-        """Return for each of ``groups`` a tuple with one :class:`Flow` for each route of the group, in the order of its
-        routes. A route has the links from one origin to the nodes of the group, and its Flow the transactions that
-        arrive over these links.
-
-        All groups must have equal loads, and routes that differ only in the rate of each route's last link.
-        """
-        schedules = self.schedules[groups[0].setting.load]
-        columns = (
-            travel(routes, schedules[routes[0].origin])
-            for routes in zip(*(group.routes for group in groups), strict=True)
+    def _with_first_filters(self, load: float, routes: Iterable[Route]) -> tuple[Route, ...]:
+        """Return the routes with the first of all filters that pass the same events in place of each filter."""
+        schedules = self.schedules[load]
+        return tuple(
+            route._replace(
+                hops=tuple(
+                    hop._replace(filter=schedules[route.origin].traffic.first_like(hop.filter))
+                    for hop in route.hops
+                )
+            )
+            for route in routes
         )
+
+    def _flows(self, load: float, alike: Sequence[tuple[Route, ...]]) -> list[tuple[Flow, ...]]:
+        """Return for the routes to each of several nodes a tuple with one :class:`Flow` for each route, in the same
+        order. A route has the links from one origin to a node, and its Flow the transactions that arrive over these
+        links.
+
+        The nodes must have routes that differ only in the rate of each route's last link.
+        """
+        schedules = self.schedules[load]
+        columns = (travel(routes, schedules[routes[0].origin]) for routes in zip(*alike, strict=True))
         return list(zip(*columns, strict=True))
+
+    def _flows_of(self, group: Group) -> tuple[Flow, ...]:
+        return self._flows(group.setting.load, [group.routes])[0]
 
     def search(self, search: Search) -> list[Found]:
         """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
@@ -269,7 +288,7 @@ class _Simulation:
         @functools.cache
         def worst_with(value: int) -> float:
             (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
-            arrived = at_node(group, self._flows([group])[0])
+            arrived = at_node(group, self._flows_of(group))
             if arrived.missing:
                 return math.inf
             return int(arrived.lags.max()) + group.delay if len(arrived.lags) else 0
@@ -284,17 +303,12 @@ class _Simulation:
             found.setdefault(without_delay(self.router.routes(node, setting)), []).append(node)
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
-    def _traffic_of(self, load: float, routes: Iterable[Route]) -> str:
-        """Return a text that is equal for nodes with equal traffic: equal pace of commits, binlogs, encodings and
-        filters.
-        """
-        traffics = ((route, self.schedules[load][route.origin].traffic) for route in routes)
-        parts = (
-            (route.origin, hop.form, traffic.first_like(hop.filter))
-            for route, traffic in traffics
-            for hop in route.hops
-        )
-        return str((load, *parts))
+
+def _traffic_of(load: float, routes: Iterable[Route]) -> str:
+    """Return a text that is equal for nodes with equal traffic: equal pace of commits, binlogs, encodings and
+    filters.
+    """
+    return str((load, [(route.origin, hop.form, hop.filter) for route in routes for hop in route.hops]))
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
