@@ -403,12 +403,13 @@ def _open_sql_ports(
     )
     ports = {}
     if console is not None:
-        from dumpfilter.console.connection import serving
+        from dumpfilter.console.connection import ConsoleServer
 
         port = server.port or (0 if replicas is None else replicas.port)
         statements = executor(port=port, reload=reload.run, source=server.source)
         users, roles = console.accounts(config.console_users, config.console_roles)
-        opened = stack.enter_context(serving(console, statements, users, roles, directory))
+        made = ConsoleServer(statements, console, users, roles=roles, directory=directory)
+        opened = stack.enter_context(made.running())
         reload.on_change.append(
             lambda config: opened.change_users(*console.accounts(config.console_users, config.console_roles))
         )

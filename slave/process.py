@@ -28,7 +28,7 @@ from dumpfilter.base.printable import for_terminal
 from dumpfilter.base.security.audit import open_audit_log
 from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
-from dumpfilter.console.connection import serving
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
 from dumpfilter.console.port import ConnectionDirectory, ConsoleEndpoint
 from dumpfilter.console.sql.commands import Executor
@@ -152,8 +152,9 @@ def run_slave(
         with ExitStack() as stack:
             if console is not None:
                 tls = console.tls or kept_tls(options.relay_dir, console.host, console.ca)
-                opened = serving(replace(console, tls=tls), executor, users, roles, directory)
-                executor.port = stack.enter_context(opened).port
+                endpoint = replace(console, tls=tls)
+                made = ConsoleServer(executor, endpoint, users, roles=roles, directory=directory)
+                executor.port = stack.enter_context(made.running()).port
             if ports is not None:
                 stack.enter_context(ports.serving(slave, executor, directory))
             metrics_url = stack.enter_context(

@@ -274,8 +274,8 @@ CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
 _RANDOM_BYTES = 18
 
 
-def make_password(path: Path) -> bool:
-    """Create a file with a random password, unless the file exists. Return whether the file was created.
+def make_password(path: Path) -> None:
+    """Create a file with a random password, unless the file exists.
 
     Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
@@ -283,13 +283,12 @@ def make_password(path: Path) -> bool:
         with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as new:
             new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
     except FileExistsError:
-        return False
+        pass
     except OSError as error:
         raise OptionError(
             f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
             "write to"
         ) from None
-    return True
 
 
 class ProtectionOptions(Settings, panel=TLS_PANEL):
@@ -366,7 +365,8 @@ class ConsoleOptions(Settings, panel="Console"):
         from dumpfilter.console.port import ConsoleEndpoint
 
         path = self.console_password_file
-        made = path is not None and make_password(path)
+        if path is not None:
+            make_password(path)
         return protection.endpoint(
             ConsoleEndpoint,
             self.console_port,
@@ -375,7 +375,6 @@ class ConsoleOptions(Settings, panel="Console"):
             port_file=self.console_port_file,
             user=self.console_user,
             password=read_password(path, CONSOLE_VARIABLE),
-            new_password_file=path if made else None,
         )
 
 

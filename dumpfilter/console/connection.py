@@ -14,8 +14,8 @@ import gc
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
@@ -31,14 +31,13 @@ from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredP
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
 from dumpfilter.console.limits import unread
-from dumpfilter.console.port import ClientPort, ConnectionDirectory, ConsoleEndpoint, Greeting
+from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import MAX_STATEMENT, Executor
-from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.interruption import Interrupt, begin_statement, held
+from dumpfilter.console.sql.commands import MAX_STATEMENT
+from dumpfilter.console.sql.interruption import Interrupt, held, running
 from dumpfilter.console.sql.result import Column, Note
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
@@ -87,10 +86,6 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
-"""A row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info."""
-
-
 class Connection:
     """The connection of one client to a port for MySQL clients. The object logs the client in, and carries out the
     client's commands until the client leaves.
@@ -116,6 +111,8 @@ class Connection:
         self.peer = "localhost" if self.address[0] in ("127.0.0.1", "::1") else self.address[0]
         """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
         self.session: Session | None = None
+        self.user: str | None = None
+        """The user who has logged in, or None before the login."""
         self.running: str | None = None
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
         self._since = time.monotonic()
@@ -165,14 +162,9 @@ class Connection:
             return "Query", "executing", running
         return "Sleep" if self.session else "Connect", "", None
 
-    @property
-    def user(self) -> str | None:
-        """The user who has logged in, or None before the login."""
-        return self.session.user if self.session else None
-
-    def row(self) -> ProcessRow:
-        """Return the connection's row of SHOW PROCESSLIST. The column Time has the seconds since the client connected.
-        Any thread may call the method.
+    def row(self) -> Sequence[object]:
+        """Return the connection's row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info. The column
+        Time has the seconds since the client connected. Any thread may call the method.
         """
         session, (command, state, info) = self.session, self.doing
         return (
@@ -255,7 +247,7 @@ class Connection:
                 session.database = session.schema(login.database)
         except SqlError as error:
             await self._refuse(error)
-        self.session = session
+        self.session, self.user = session, login.user
         self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self.stream.send(answers.ok(info=info))
         if login.codec is not None:
@@ -436,7 +428,7 @@ class Connection:
             is_large = len(text) >= LARGE_STATEMENT
 
             def run() -> T:
-                begin_statement(interrupt)
+                running.set(interrupt)
                 with held(self.port.large, interrupt) if is_large else contextlib.nullcontext():
                     return self.counted(call)()
 
@@ -580,45 +572,16 @@ class ConsoleServer(ClientPort):
     def running(self) -> Iterator[ConsoleServer]:
         """Accept clients in a thread of the console while the ``with`` block runs, and yield the server.
 
-        Raises OptionError if the address cannot be listened on, and OutputError if the file for the port's number
-        cannot be written.
+        A line of the log names each user without a password. The call changes the objects that the garbage collector
+        visits (``gc.freeze``). Raises OptionError if the address cannot be listened on, and OutputError if the file for
+        the port's number cannot be written.
         """
+        for user in sorted(user for user, password in self.users.items() if password.is_empty):
+            hint = "the user has no password; with --console-password-file the user gets the role all"
+            log.warning("console.read_only", user=user, role=self.role_of(user).value, hint=hint)
+        # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them
+        # each time when a statement has made many objects.
+        gc.freeze()
         with ServingLoop("console") as loop, self.serving(loop):
             log.info("console.listening", host=self.endpoint.host, port=self.port)
             yield self
-
-
-def serving(
-    endpoint: ConsoleEndpoint,
-    executor: Executor,
-    users: Mapping[str, StoredPassword],
-    roles: Mapping[str, Role],
-    directory: ConnectionDirectory,
-) -> AbstractContextManager[ConsoleServer]:
-    """Return a context manager that serves a console (a port for MySQL clients), and yields its server.
-
-    ``executor`` is the master or slave, which carries out replication commands. ``users`` and ``roles`` have the
-    password and the role of each user by name. ``directory`` has the open connections of all ports of the process.
-    Raises OptionError if the address cannot be used, and OutputError if the file for the port's number cannot be
-    written.
-
-    The call changes the objects that the garbage collector visits (``gc.freeze``). A line of the log names each user
-    without a password.
-    """
-    if endpoint.new_password_file is not None:
-        log.warning(
-            "console.password_made",
-            user=endpoint.user or auth.DEFAULT_USER,
-            file=str(endpoint.new_password_file),
-        )
-    for user in sorted(user for user, password in users.items() if password.is_empty):
-        log.warning(
-            "console.read_only",
-            user=user,
-            role=roles.get(user, Role.READ).value,
-            hint="the user has no password; with --console-password-file the user gets the role all",
-        )
-    # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
-    # time when a statement has made many objects.
-    gc.freeze()
-    return ConsoleServer(executor, endpoint, users, roles=roles, directory=directory).running()

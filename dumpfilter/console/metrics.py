@@ -47,7 +47,7 @@ class Process(
     """The version of dumpfilter and of Python, as labels. The value is always 1."""
 
 
-class CommonCollector(Collector):
+class CommonCollector(ProcessCollector):
     """A Prometheus collector of the metrics that every process has: the versions of dumpfilter and Python, and the use
     of the machine.
 
@@ -55,13 +55,13 @@ class CommonCollector(Collector):
     """
 
     def __init__(self, version: str) -> None:
+        super().__init__(registry=None)
         self._version = version
-        self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the version, memory, processor time, open files, and start time."""
         yield from Process.families([self._version])
-        yield from self._process.collect()
+        yield from super().collect()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from mysql_mimic.types import Capabilities
@@ -94,9 +93,6 @@ class ConsoleEndpoint(Endpoint):
     With None, ``root`` may log in if the configuration file names no user.
     """
     password: str = field(default="", repr=False)
-    new_password_file: Path | None = None
-    """The file into which a random password was written at this start because the file did not exist; None otherwise.
-    """
 
     def accounts(
         self, passwords: Mapping[str, StoredPassword] = {}, roles: Mapping[str, Role] = {}
@@ -282,21 +278,10 @@ class ClientPort:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     async def _accept_clients(self, listener: socket.socket) -> None:
-        """Accept clients until this task is cancelled. An error in accepting a client is logged, but not more than one
-        in ten seconds.
-        """
-        complaints = Seldom()
-
-        def complain(error: Exception) -> None:
-            if complaints.fields() is not None:
-                hint = "the port goes on; report this error"
-                if isinstance(error, OSError):
-                    hint = "the process may need more file descriptors (ulimit -n)"
-                log.error("console.not_accepted", reason=repr(error), hint=hint)
-
+        """Accept clients until this task is cancelled."""
         with listener:
             async with asyncio.TaskGroup() as clients:
-                async for client, address in accepted(listener, complain):
+                async for client, address in accepted(listener):
                     clients.create_task(self._serve(client, address))
 
     async def _serve(self, client: socket.socket, address: tuple[Any, ...]) -> None:

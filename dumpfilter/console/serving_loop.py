@@ -7,13 +7,13 @@ import contextlib
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import uvloop
 
-from dumpfilter.base.logs import logger
+from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 
 log = logger("dumpfilter.master")
@@ -111,15 +111,14 @@ class ServingLoop:
             log.error("unforeseen error", message=message, error=repr(error))
 
 
-async def accepted(
-    listener: socket.socket, failed: Callable[[Exception], object] = lambda error: None
-) -> AsyncIterator[tuple[socket.socket, Any]]:
+async def accepted(listener: socket.socket) -> AsyncIterator[tuple[socket.socket, Any]]:
     """Accept the clients of a listening socket without end. Yield the socket of each client, and the client's address.
 
-    An error is passed to ``failed``, and accepting goes on after a pause. When the process has no file descriptor left,
-    clients wait in the listen queue. uvloop's own server would close their connections without an error.
+    An error is logged, but not more than one in ten seconds, and accepting goes on after a pause. When the process has
+    no file descriptor left, clients wait in the listen queue. uvloop's own server would close their connections without
+    an error.
     """
-    loop = asyncio.get_running_loop()
+    loop, complaints = asyncio.get_running_loop(), Seldom()
     listener.setblocking(False)
     # The clients' sockets inherit these options. Keep-alive packets reveal clients that vanished without closing the
     # connection. TCP_NODELAY sends short answers at once.
@@ -129,7 +128,9 @@ async def accepted(
         try:
             client, address = await loop.sock_accept(listener)
         except Exception as error:
-            failed(error)
+            if complaints.fields() is not None:
+                hint = "the process may need more file descriptors (ulimit -n)"
+                log.error("console.not_accepted", reason=repr(error), hint=hint)
             await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
         else:
             yield client, address

@@ -76,7 +76,7 @@ _OWN_SCHEMA = "@"
 """The name of the schema of the tables behind SHOW VARIABLES, STATUS and PROCESSLIST. No real schema has this name, and
 a client could write the name only in backticks.
 """
-_READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
+_READS = re.compile(r"\b(?:FROM|TABLE)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other SELECT has a single row, such as a variable or the result of
 a function that waits for replication.
 """
@@ -221,9 +221,8 @@ class Session:
         """Check that the client may give a system variable a value, and return the variable's name in lower case and
         the value. For a ``value`` of None return the default.
 
-        Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
-        variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
-        text, and 1115 for a character set that clients cannot use.
+        Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1238 for a
+        variable that cannot be set, 1231 for a very long text, and 1115 for a character set that clients cannot use.
         """
         name = name.lower()
         if name in CHARACTER_SET_VARIABLES and value is not None:
@@ -232,9 +231,7 @@ class Session:
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
             raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
-        if name in self.executor.variables():
-            raise server_errors.ER_GLOBAL_VARIABLE(name)
-        if name not in SESSION_VARIABLES:
+        if name in self.executor.variables() or name not in SESSION_VARIABLES:
             raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
         if isinstance(value, str) and len(value) > _LONGEST_VALUE:
             raise server_errors.ER_WRONG_VALUE_FOR_VAR(name, value)
@@ -339,13 +336,6 @@ class Session:
             raise server_errors.ER_NO_SUCH_TABLE(self.schema(schema), name)
         return read()
 
-    def table(self, schema: str | None, name: str) -> Result:
-        """Return the columns and rows of the table ``name``, as SELECT reads them. ``schema`` None means the current
-        database. Raises SqlError 1046 if no database is selected, and the errors of :meth:`find_table` for a table that
-        does not exist.
-        """
-        return self.find_table(self.schema(schema), name)
-
 
 def _character_set(name: str) -> CharacterSet:
     found = answers.CHARACTER_SETS.get(name.lower().replace("utf8mb3", "utf8"))
@@ -369,11 +359,9 @@ def _status(session: Session) -> Result:
 
 
 def _processlist(session: Session) -> Result:
-    rows = [client.row() for _, client in sorted(session.port.listed.copy().items())]
-    return Result(
-        columns_of("Id User Host db Command Time State Info"),
-        [row for row in rows if session.may_see(row[1])],
-    )
+    clients = [client for _, client in sorted(session.port.listed.copy().items())]
+    rows = [client.row() for client in clients if session.may_see(client.user)]
+    return Result(columns_of("Id User Host db Command Time State Info"), rows)
 
 
 _OWN_TABLES: Mapping[str, Callable[[Session], Result]] = {

@@ -30,7 +30,7 @@ from dumpfilter.console.sql.select import mysql_text, parse
 from dumpfilter.console.sql.server_errors import SqlError
 
 _READS = Need(
-    "SELECT, WITH, VALUES, TABLE, (SELECT …), SHOW …, DESCRIBE, DESC, EXPLAIN, USE, DO, SET, BEGIN, "
+    "SELECT, WITH, TABLE, (SELECT …), SHOW …, DESCRIBE, DESC, EXPLAIN, USE, DO, SET, BEGIN, "
     "START TRANSACTION, COMMIT, ROLLBACK, UNLOCK TABLES",
     Role.READ,
 )
@@ -58,10 +58,9 @@ _VIEWS = resources.files("dumpfilter.console.sql").joinpath("show.sql").read_tex
 """The syntax of the SHOW statements that are SELECTs, and their SELECTs."""
 
 _REFUSED = """
-    FLUSH, RESET BINARY, RESET MASTER, RESET PERSIST, RESET QUERY, STOP GROUP_REPLICATION, SHOW ENGINE, SHOW LIBRARY,
-    SHOW MUTEX, SHOW PARSE_TREE, SHOW PRIVILEGES, SHOW PROFILE, SHOW PROFILES, SHOW CREATE EVENT, SHOW CREATE FUNCTION,
-    SHOW CREATE LIBRARY, SHOW CREATE PACKAGE, SHOW CREATE PROCEDURE, SHOW CREATE SEQUENCE, SHOW CREATE SERVER,
-    SHOW CREATE TRIGGER, SHOW CREATE USER, SHOW CREATE VIEW
+    FLUSH, RESET BINARY, RESET MASTER, RESET PERSIST, STOP GROUP_REPLICATION, SHOW ENGINE, SHOW PRIVILEGES,
+    SHOW PROFILE, SHOW PROFILES, SHOW CREATE EVENT, SHOW CREATE FUNCTION, SHOW CREATE PROCEDURE, SHOW CREATE TRIGGER,
+    SHOW CREATE USER, SHOW CREATE VIEW
 """
 """The beginnings of further statements that a server has and a console refuses with error 1235."""
 
@@ -77,7 +76,7 @@ def without_passwords(text: str, longest: int) -> str:
     a long comment must not hide the rest of a statement in the audit log.
 
     >>> without_passwords("START REPLICA USER = 'u' PASSWORD = 'it''s' FOR CHANNEL 'c'", 100)
-    "START REPLICA USER = 'u' PASSWORD <secret> FOR CHANNEL 'c'"
+    "START REPLICA USER = 'u' PASSWORD <secret> CHANNEL 'c'"
     >>> without_passwords("CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD='not closed", 100)
     'CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD <secret>'
     >>> without_passwords("PURGE /* " + "x" * 99 + " */ BINARY LOGS TO 'b.3'", 99)
@@ -93,8 +92,6 @@ def without_passwords(text: str, longest: int) -> str:
         comma = token.kind is TokenKind.SYMBOL and token.value == ","
         if in_password and (comma or token.word in _AFTER_PASSWORD):
             in_password = False
-            if token.word == "CHANNEL":
-                parts.append("FOR")
         if in_password:
             continue
         part = text[token.start : token.end]
@@ -242,7 +239,7 @@ def _show(
     """
     pattern, like, where = condition
     if name:
-        session.table(schema, name)
+        session.find_table(session.schema(schema), name)
     if "{schema}" in view:
         schema = session.schema(schema)
     suffix = f" ({pattern})".replace("`", "``") if like else ""
@@ -331,7 +328,7 @@ _answer("START TRANSACTION :rest", _accept)
 _answer("UNLOCK TABLES", _accept)
 # A text of comments alone has no word. Scripts have such statements.
 FORMS[""] = [((), lambda: Command(_READS, _accept, {}))]
-_answer("SELECT|WITH|VALUES|TABLE|( text:whole", Session.select)
+_answer("SELECT|WITH|TABLE|( text:whole", Session.select)
 for _beginning in _REFUSED.split(","):
     _answer(f"{_beginning} :rest", _refuse, statement=" ".join(_beginning.split()))
 _answer(f"DESCRIBE|DESC|EXPLAIN {_QUERIES} :rest", _refuse, statement="EXPLAIN")

@@ -37,8 +37,6 @@ bytes. Zstd's level 3 is its default, whatever the client asks for.
 """
 _PIECE = 1 << 20
 """The limit of the bytes that are compressed to one packet."""
-_LEAST = 50
-"""The length below which a packet is sent as it is (``MIN_COMPRESS_LENGTH`` in MySQL's source), bytes."""
 _INLINE = 4 << 10
 """The length up to which a packet is compressed in the event loop, because another thread would take longer, bytes."""
 _COMPRESSED_HEADER = 7
@@ -165,7 +163,7 @@ class CompressedChannel:
     def _packet(self, piece: bytes | memoryview) -> bytes:
         number, before = self._sequence, len(piece)
         self._sequence = (number + 1) & 0xFF
-        content = bytes(piece) if before < _LEAST else self.codec.compress(piece)
+        content = self.codec.compress(piece)
         if len(content) >= before:
             content, before = bytes(piece), 0
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content

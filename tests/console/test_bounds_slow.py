@@ -17,15 +17,13 @@ import structlog
 from dumpfilter.base.logs import Seldom
 from dumpfilter.console import connection as connections
 from dumpfilter.console import limits, wire
-from dumpfilter.console import port as ports
 from dumpfilter.console import session as sessions
-from dumpfilter.console.connection import ConsoleServer, serving
+from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
     RESERVED_CONNECTIONS,
-    ConsoleEndpoint,
 )
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import Column, Result, size_of_row
@@ -413,7 +411,7 @@ def test_a_statement_that_calculates_keeps_the_interpreter_for_less_than_a_milli
             time.sleep(1e-5)
         return time.monotonic() - begun
 
-    with serving(ConsoleEndpoint(), executor, {}, {}, ports.ConnectionDirectory()):
+    with ConsoleServer(executor).running():
         threading.Thread(target=calculate, daemon=True).start()
         try:
             # With Python's interval of 5 ms, a hundred handovers take half a second. On a busy machine many tries do.

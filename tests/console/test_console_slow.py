@@ -424,7 +424,7 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         ("SET @a", 1064, "42000"),
         ("SET NAMES", 1064, "42000"),
         ("SET GLOBAL sql_mode = ''", 1227, "42000"),
-        ("SET @@session.server_id = 3", 1229, "HY000"),
+        ("SET @@session.server_id = 3", 1238, "HY000"),
         ("SET NAMES klingon", 1115, "42000"),
         ("SET NAMES utf16", 1115, "42000"),
         ("KILL 99999", 1094, "HY000"),

@@ -15,7 +15,7 @@ from pymysql.constants import COMMAND
 
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.sql.commands import parse_statement
-from dumpfilter.console.sql.interruption import Interrupt, begin_statement
+from dumpfilter.console.sql.interruption import Interrupt, running
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.slave.driven import UUID, Driven, Master, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
@@ -247,7 +247,7 @@ def test_a_statement_whose_client_has_left_waits_no_longer_for_the_channels(tmp_
         interrupt = Interrupt()
 
         def show() -> None:
-            begin_statement(interrupt)
+            running.set(interrupt)
             try:
                 here.slave.console.execute(parse_statement("SHOW REPLICA STATUS"))
             except SqlError as error:

@@ -155,14 +155,9 @@ def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
     def clause() -> FilterClause:
         kind = _CLASSIC[cursor.expect(*_CLASSIC)]
         cursor.expect("=")
-        return FilterClause(kind, _filter_list(cursor, kind))
+        return FilterClause(kind, tuple(cursor.parenthesized(lambda: _READERS[kind.form](cursor, kind))))
 
     return tuple(cursor.separated(clause))
-
-
-def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
-    read = _READERS[kind.form]
-    return tuple(cursor.parenthesized(lambda: read(cursor, kind)))
 
 
 def _rule(kind: BaseRuleKind, value: str, refusal: Message, *details: str) -> Rule:
@@ -247,8 +242,8 @@ def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rule
     option is a rule.
 
     ``kinds`` has the kinds of rule that are recognized, by their names in statements. ``rules`` maps each kind to the
-    list of its rules so far. Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and
-    ``IGNORE=()``. An empty string or list removes all rules of the kind. Raises SqlError for an invalid rule.
+    list of its rules so far. Examples of rules are ``REPLICATE-DO-DB='mydb'`` and ``REWRITE=db1.%->db2.%``. An empty
+    string removes all rules of the kind. Raises SqlError for an invalid rule.
     """
     written = _OPTION_NAME.match(cursor.text, cursor.token.start)
     kind = kinds.get(written[0].upper().replace("-", "_")) if written else None
@@ -256,19 +251,12 @@ def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rule
         return False
     cursor.take(_OPTION_NAME)
     cursor.expect("=")
-    of_kind = rules.setdefault(kind, [])
-    if not cursor.sees("("):
-        value = bare_or_quoted(cursor)
-        of_kind[:] = [*of_kind, _rule_of_option(kind, value)] if value else []
-    elif isinstance(kind, RuleKind):
-        of_kind[:] = _filter_list(cursor, kind)
+    value, of_kind = bare_or_quoted(cursor), rules.setdefault(kind, [])
+    if value:
+        of_kind.append(_rule(kind, value, server_errors.ER_WRONG_VALUE, kind.option.upper(), value))
     else:
-        of_kind[:] = [_rule_of_option(kind, value) for value in cursor.parenthesized(cursor.line)]
+        of_kind.clear()
     return True
-
-
-def _rule_of_option(kind: BaseRuleKind, value: str) -> Rule:
-    return _rule(kind, value, server_errors.ER_WRONG_VALUE, kind.option.upper(), value)
 
 
 def bare_or_quoted(cursor: Cursor) -> str:

@@ -75,10 +75,6 @@ def _repeat(text: Value, count: Value) -> str | None:
     return None if len(string) * times > MAX_TEXT else string * times
 
 
-def _folded(value: Value) -> str | None:
-    return None if value is None else text_of(value).casefold()
-
-
 def _locate(part: Value, text: Value, begin: Value = 1) -> int:
     start = int(number_of(begin)) - 1
     return 0 if start < 0 else text_of(text).casefold().find(text_of(part).casefold(), start) + 1
@@ -106,13 +102,12 @@ def _mod(value: Value, divisor: Value) -> int | float:
     return int(number % other) if all(isinstance(one, int) for one in numbers) else float(number % other)
 
 
-def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
+def _group_concat(group: str, separator: Value, directions: str) -> str | None:
     """Return the value of GROUP_CONCAT for one group of rows.
 
     ``group`` is a JSON array with one array for each row: the value to join, then the row's keys of ORDER BY.
-    ``directions`` has one letter for each key, "a" (ascending) or "d" (descending). If ``distinct`` is not 0, equal
-    values are joined only once. Rows whose value is NULL are left out. Without other rows the result is None. Raises
-    MemoryError for a group above :data:`MAX_GROUP`.
+    ``directions`` has one letter for each key, "a" (ascending) or "d" (descending). Rows whose value is NULL are left
+    out. Without other rows the result is None. Raises MemoryError for a group above :data:`MAX_GROUP`.
     """
     if len(group) > MAX_GROUP:
         raise MemoryError
@@ -120,10 +115,7 @@ def _group_concat(group: str, separator: Value, distinct: Value, directions: str
     # Python's sort is stable, so sorting by the last key first gives the order by all keys.
     for at, direction in reversed(list(enumerate(directions, 1))):
         rows.sort(key=lambda row, at=at: _order(row[at]), reverse=direction == "d")  # type: ignore[misc]
-    texts = [text_of(row[0]) for row in rows]
-    if distinct:
-        texts = list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
-    return text_of(separator).join(texts) if texts else None
+    return text_of(separator).join(text_of(row[0]) for row in rows) if rows else None
 
 
 def _order(value: Value) -> tuple[int, Value]:
@@ -150,21 +142,17 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
     "locate": _locate,
     **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
-    "ltrim": lambda text: text_of(text).lstrip(" "),
     "mod": _mod,
-    "nullif": lambda value, other: None if _folded(value) == _folded(other) else value,
     "repeat": _repeat,
     "right": _right,
     "round": _round,
-    "rtrim": lambda text: text_of(text).rstrip(" "),
     **dict.fromkeys(("substring", "substr"), _substring),
-    "trim": lambda text: text_of(text).strip(" "),
     "unix_timestamp": lambda: int(time.time()),
     **dict.fromkeys(("upper", "ucase"), lambda text: text_of(text).upper()),
 }
 """The functions that a SELECT on the console may call, by their names in lower case."""
 
-_TAKING_NULL = frozenset({"concat_ws", "group_concat", "if", "nullif"})
+_TAKING_NULL = frozenset({"concat_ws", "group_concat", "if"})
 """The functions that may return a value although an argument is NULL."""
 
 

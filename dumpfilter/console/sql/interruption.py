@@ -48,22 +48,15 @@ class Interrupt(threading.Event):
         return ER_QUERY_TIMEOUT() if time.monotonic() > self.deadline else None
 
 
-_running: ContextVar[Interrupt | None] = ContextVar("running_statement", default=None)
-
-
-def begin_statement(interrupt: Interrupt) -> None:
-    """Make ``interrupt`` the signal that ends the SQL statement which the calling thread begins.
-
-    The functions that carry the statement out find the signal by :func:`running_interrupt`.
-    """
-    _running.set(interrupt)
+running: ContextVar[Interrupt | None] = ContextVar("running", default=None)
+"""The signal that ends the SQL statement which the present thread runs. A thread that begins a statement sets it."""
 
 
 def running_interrupt() -> Interrupt:
     """Return the signal that ends the SQL statement which the calling thread runs. A thread that has begun no statement
     gets a new signal that nobody sets.
     """
-    return _running.get() or Interrupt()
+    return running.get() or Interrupt()
 
 
 class Turns(threading.local):

@@ -85,10 +85,11 @@ _MOST_DIGITS = len(str(_INT64)) - 1
 _NATIVE = frozenset(
     {
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
-        *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "REPLACE", "ROW"),
+        *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "NULLIF", "REPLACE"),
+        *("TRIM", "LTRIM", "RTRIM"),
     }
 )
-"""The functions that SQLite computes as MySQL does, and the word before each row of VALUES."""
+"""The functions that SQLite computes as MySQL does."""
 
 # sqlglot would log each statement that it does not understand.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -187,8 +188,6 @@ _REFUSED = (
 """The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
 _COMPUTED = exp.Anonymous, exp.Case, exp.Literal, exp.Window
 """The expressions whose texts compare without case only if the translation says so."""
-_PARTS_OF_SYNTAX = {(exp.Window, "this"), (exp.Tuple, "expressions")}
-"""The places where such an expression is no value: the function before OVER, and ROW in VALUES."""
 _CLOCK_WORDS = tuple(MySQLParser.NO_PAREN_FUNCTIONS.values())
 
 
@@ -205,7 +204,7 @@ class _Writer(SQLite):
 class _Rewriting:
     """The translation of one SELECT from MySQL's SQL to the SQL of SQLite, in which the console runs the SELECT.
 
-    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
+    WITH, UNION and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
     error that can be found without running the statement, such as an unknown table or function.
     """
 
@@ -219,7 +218,7 @@ class _Rewriting:
         tree = parse(text)
         while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
             tree = tree.this
-        if not isinstance(tree, exp.Query | exp.Values):
+        if not isinstance(tree, exp.Query):
             raise server_errors.syntax_error(text, 0)
         refused = tree.find(*_REFUSED)
         if refused is not None:
@@ -233,8 +232,8 @@ class _Rewriting:
             new = self._translated(node)
             if new is not node:
                 node.replace(new)
-            place = type(new.parent), new.arg_key
-            if isinstance(new, _COMPUTED) and not new.is_number and place not in _PARTS_OF_SYNTAX:
+            is_before_over = isinstance(new.parent, exp.Window) and new.arg_key == "this"
+            if isinstance(new, _COMPUTED) and not (new.is_number or is_before_over):
                 # In SQLite, only columns of the copied tables ignore the case of texts by themselves.
                 new.replace(collated := exp.Paren(this=exp.Collate(expression=exp.Var(this="NOCASE"))))
                 collated.this.set("this", new)
@@ -282,10 +281,6 @@ class _Rewriting:
                 return exp.convert(self._environment.variables[name])
             case exp.Parameter():
                 return exp.convert(self._environment.user_variables.get(node.name.lower()))
-            case exp.Values():
-                # MySQL writes VALUES ROW(1, 2), and SQLite VALUES (1, 2).
-                rows = [row.expressions[0].expressions for row in node.expressions]
-                node.set("expressions", [exp.Tuple(expressions=row) for row in rows])
             case exp.Anonymous() if node.name.upper() not in _NATIVE:
                 return self._function(node.name, *node.expressions)
             case exp.Func() if isinstance(node, _CLOCK_WORDS):
@@ -357,16 +352,14 @@ def _group_concat(node: exp.GroupConcat) -> exp.Expr:
     value, order = node.this, []
     if isinstance(value, exp.Order):
         value, order = value.this, value.expressions
-    is_distinct = isinstance(value, exp.Distinct)
-    if is_distinct:
-        value = _call("concat", *value.expressions)
+    if isinstance(value, exp.Distinct):
+        raise server_errors.ER_NOT_SUPPORTED_YET("GROUP_CONCAT(DISTINCT …)")
     keys = [value.copy() if isinstance(one.this, exp.Literal) else one.this for one in order]
     row = exp.Anonymous(this="json_array", expressions=[value, *keys])
     return _call(
         "group_concat",
         exp.Anonymous(this="json_group_array", expressions=[row]),
         node.args.get("separator") or exp.Literal.string(","),
-        exp.convert(int(is_distinct)),
         exp.Literal.string("".join("d" if one.args.get("desc") else "a" for one in order)),
     )
 
@@ -374,7 +367,7 @@ def _group_concat(node: exp.GroupConcat) -> exp.Expr:
 def select(text: str, environment: Environment, interrupt: Interrupt | None = None) -> Result:
     """Run a client's SELECT, written in MySQL's SQL, and return its result.
 
-    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables, variables
+    WITH, UNION and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables, variables
     and functions that the statement can use. Raises SqlError with a MySQL server's number and text, also when
     ``interrupt`` ends the statement.
     """

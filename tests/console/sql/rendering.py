@@ -232,11 +232,9 @@ def _clause(speller: Speller, clause: FilterClause) -> list[str]:
 
 
 def _rule_options(speller: Speller, clause: FilterClause) -> list[list[str]]:
-    """Return the clause as one option, or as one option for each rule."""
+    """Return one option for each rule of the clause."""
     name = clause.kind.value.upper()
     name = speller.one_of(name, name.replace("-", "_"), name.lower())
-    if speller.draw(st.booleans()):
-        return [[name, *_clause(speller, clause)[1:]]]
     if not clause.rules:
         return [[name, "=", speller.string("")]]
     return [[name, "=", speller.string(rule.value)] for rule in clause.rules]

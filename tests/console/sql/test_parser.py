@@ -120,7 +120,7 @@ SOURCES: dict[str, Command] = {
     "CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'; ": ChangeBinlog(
         "bar", (clause(DO, "db1.%"), clause(IGNORE, "%_backup.table2"))
     ),
-    "change binlog 'b' to do=(), ignore=('a.b','c.d'), ignore=e.f": ChangeBinlog(
+    "change binlog 'b' to do='', ignore='a.b', ignore='c.d', ignore=e.f": ChangeBinlog(
         "b", (clause(DO), clause(IGNORE, "a.b", "c.d", "e.f"))
     ),
     "change master to replicate_do_db='a', Replicate-Do-DB=b, replicate-ignore-db='', master_port=7": (
@@ -141,7 +141,8 @@ SOURCES: dict[str, Command] = {
         ),
         old=True,
     ),
-    "change replication source to replicate_do_db=(a,`b`), replicate_rewrite_db=((c,d)), source_host='h'": (
+    "change replication source to replicate_do_db=a, replicate_rewrite_db='c->d', replicate_do_db='b', "
+    "source_host='h'": (
         ChangeSource(
             (("HOST", "h"),), (clause(RuleKind.DO_DB, "a", "b"), clause(RuleKind.REWRITE_DB, "c->d"))
         )
@@ -385,8 +386,8 @@ def test_nothing_is_an_error(text: str) -> None:
         ("change master to master-host='a'", "master-host='a'"),
         ("change master to replicate-do='a'", "replicate-do='a'"),
         ("change master to replicate-do-db 'a'", "'a'"),
-        ("change master to replicate-do-db=('a')", "'a')"),
-        ("change master to do=(a.b)", "a.b)"),
+        ("change master to replicate-do-db=('a')", "('a')"),
+        ("change master to do=(a.b)", "(a.b)"),
         ("change master to do='a.b' 'c.d'", "'c.d'"),
         ("change master to do", ""),
         ("change master to `do`='a.b'", "`do`='a.b'"),
@@ -471,8 +472,8 @@ def test_no_keyword_is_spelled_with_other_letters() -> None:
     [
         "CHANGE REPLICATION FILTER REPLICATE_DO_TABLE = (a.b{})",
         "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a{}) FOR REPLICA 'r'",
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', REPLICATE_DO_DB = (a{})",
-        "CHANGE BINLOG 'b' TO DO = ('a.b'{})",
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', REPLICATE_DO_DB = {} a",
+        "CHANGE BINLOG 'b' TO DO = {} 'a.b'",
     ],
 )
 def test_a_statement_with_rules_has_a_limited_length(statement: str) -> None:
