@@ -55,8 +55,6 @@ from dumpfilter.simulation.results import (
 )
 from dumpfilter.topology.model import Topology
 
-_BATCHES = 128
-"""The least number of batches into which many items are divided, so that all threads end at about the same time."""
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
@@ -77,11 +75,6 @@ _DELAYS = tuple(value for value in reversed(_TRIED) if value <= MOST_DELAY)
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """A parallel map: calls a function for each item, maybe in parallel, and returns the results in the items' order."""
-
-
-def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call ``function`` for each item in this thread, one after another. Return the results in the items' order."""
-    return [function(item) for item in items]
 
 
 @dataclass(frozen=True)
@@ -117,7 +110,7 @@ def simulate(
     plan: Plan,
     traffics: Mapping[str, SetTraffic],
     options: Options,
-    run: Runner = one_by_one,
+    run: Runner = lambda function, items: list(map(function, items)),
     *,
     speeds: Mapping[str, float | None] | None = None,
 ) -> Results:
@@ -204,20 +197,17 @@ class _Simulation:
             for (load, routes), one in sorted(alike.items(), key=lambda one: _traffic_of(*one[0]))
             for start in range(0, len(one), LANES)
         ]
-        size = -(-len(tasks) // _BATCHES)
-        batches = [tasks[start : start + size] for start in range(0, len(tasks), size or 1)]
 
-        def outcomes(batch: Sequence[_Task]) -> list[tuple[Group, Outcome]]:
+        def outcomes(task: _Task) -> list[tuple[Group, Outcome]]:
+            load, alike = task
+            flows = self._flows(load, [routes for routes, _ in alike])
             return [
                 each
-                for load, alike in batch
-                for (_, family), flows in zip(
-                    alike, self._flows(load, [one for one, _ in alike]), strict=True
-                )
-                for each in zip(family, outcomes_of(family, flows, limit=self.options.limit), strict=True)
+                for (_, family), of_family in zip(alike, flows, strict=True)
+                for each in zip(family, outcomes_of(family, of_family, limit=self.options.limit), strict=True)
             ]
 
-        return dict(chain.from_iterable(self.run(outcomes, batches)))
+        return dict(chain.from_iterable(self.run(outcomes, tasks)))
 
     def _with_first_filters(self, load: float, routes: Iterable[Route]) -> tuple[Route, ...]:
         """Return the routes with the first of all filters that pass the same events in place of each filter."""
