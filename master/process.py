@@ -30,7 +30,7 @@ from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable, replace_invalid_utf8
-from dumpfilter.base.security.audit import open_audit_log
+from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
 from dumpfilter.base.state_file import Format, State, StateFile
@@ -294,8 +294,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             number = _next_signal(received, 1.0)
             if number == HANG_UP:
                 manager.reloading()
-                with contextlib.suppress(OptionError):
-                    reload.run()
+                _reload(reload)
                 manager.tell(READY)
             else:
                 ending = number
@@ -359,6 +358,16 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
         log.info(event, **fields)
     elif logs.shows(logs.Level.INFO):
         terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
+
+
+def _reload(reload: Reload) -> None:
+    """Read the configuration file again because of SIGHUP, and write the result to the audit log."""
+    result = "ok"
+    try:
+        reload.run()
+    except OptionError as error:
+        result = str(error)
+    audit("SIGHUP", account="", peer="localhost", result=result)
 
 
 def _next_signal(received: SimpleQueue[int], seconds: float) -> int | None:

@@ -3,6 +3,7 @@ Among them are the SQL functions that wait for an applier, such as SOURCE_POS_WA
 
 The slave answers as MySQL 9.7 does. Error numbers, SQLSTATEs and texts were recorded from such a server and stand in
 tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently.
+MASTER_GTID_WAIT is MariaDB's function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, TypeVar
 
 from dumpfilter import __version__
 from dumpfilter.analyse.printing import show_events as events
@@ -23,7 +24,7 @@ from dumpfilter.base.errors import GtidError, OptionError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
@@ -38,6 +39,8 @@ from dumpfilter.slave.relay_log import read_index
 from dumpfilter.slave.relay_position import file_number
 from dumpfilter.slave.sql_thread import Until, UntilGtids, UntilPosition
 from dumpfilter.slave.state import SourceInfo
+
+T = TypeVar("T", bound=GtidSet)
 
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
@@ -120,6 +123,7 @@ class SlaveConsole(C.Executor):
             "source_pos_wait": position_wait,
             "master_pos_wait": position_wait,
             "wait_for_executed_gtid_set": partial(_wait_for_executed_gtid_set, self.slave),
+            "master_gtid_wait": partial(_master_gtid_wait, self.slave),
         }
 
     def _change_replication_filter(
@@ -397,10 +401,30 @@ def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) 
         raise E.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
 
     def has_all() -> bool:
-        executed = facts.executed(map(facts.ChannelView, slave.channels), MysqlGtidSet)
-        return bool((executed or MysqlGtidSet()).issuperset(wanted))
+        return bool(_executed(slave, MysqlGtidSet).issuperset(wanted))
 
     return 0 if _wait_until(slave, has_all, number_of(timeout) or math.inf) else 1
+
+
+def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int | None:
+    if gtids is None:
+        return None
+    try:
+        wanted = MariadbGtidSet.parse(str(gtids))
+    except GtidError as error:
+        raise E.ER_MARIADB_INCORRECT_GTID_STATE() from error
+
+    def has_all() -> bool:
+        here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
+        return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
+
+    # A negative timeout is none, and 0 does not wait.
+    seconds = math.inf if timeout is None or number_of(timeout) < 0 else number_of(timeout)
+    return 0 if _wait_until(slave, has_all, seconds) else -1
+
+
+def _executed(slave: Slave, kind: type[T]) -> T:
+    return facts.executed(map(facts.ChannelView, slave.channels), kind) or kind()
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:

@@ -125,6 +125,8 @@ def test_a_wait_ends_with_what_status_shows(tmp_path: Path) -> None:
         "MASTER_POS_WAIT('bin.000009', 4, 0.01)",
         f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', 0.01)",
         f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', '0.01')",
+        "MASTER_GTID_WAIT('0-1-5', 0)",
+        "MASTER_GTID_WAIT('0-1-5', 0.01)",
     ],
 )
 def test_timeouts(tmp_path: Path, expression: str) -> None:
@@ -152,6 +154,10 @@ def test_timeouts(tmp_path: Path, expression: str) -> None:
         ("WAIT_FOR_EXECUTED_GTID_SET(5, 1)", "error 1772"),
         (f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', -1)", "error 1210"),
         (f"WAIT_FOR_EXECUTED_GTID_SET('{FAR}', NULL)", "error 1210"),
+        ("MASTER_GTID_WAIT('')", 0),
+        ("MASTER_GTID_WAIT(NULL)", None),
+        ("MASTER_GTID_WAIT('junk', 1)", "error 1941"),
+        ("IFNULL(MASTER_GTID_WAIT('0-1-1', 0) + 1, 'x')", 0),
     ],
 )
 def test_answers_while_the_applier_is_stopped(tmp_path: Path, expression: str, value: object) -> None:
@@ -207,13 +213,21 @@ def test_waits_block_nobody(tmp_path: Path) -> None:
         assert [one.result() for one in waits] == [0] * 12
 
 
-def test_a_position_of_mariadb_and_the_old_word(tmp_path: Path) -> None:
+def test_mariadb_forms(tmp_path: Path) -> None:
     with asked(tmp_path, "mariadb-row") as here:
         here.copy.more(4)
         here.slave.sql("START REPLICA")
         here.slave.catch_up(here.master)
         file, position = here.master.end
+        wait_until(here.slave.executed)
+        (*_, last) = here.slave.executed().split(",")
+        domain, _, number = last.split("-")
         assert here.ask(f"MASTER_POS_WAIT('{file}', {position}, 60)") == 0
+        assert here.ask(f"MASTER_GTID_WAIT('{last}')") == 0
+        assert here.ask(f"MASTER_GTID_WAIT('{domain}-999-{number}', 60)") == 0
+        wait = Later(here, f"MASTER_GTID_WAIT('{domain}-999-{int(number) + 1}')")
+        here.copy.more(4)
+        assert wait.result() == 0
 
 
 def test_set_and_do_wait_too(tmp_path: Path) -> None:
