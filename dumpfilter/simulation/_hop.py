@@ -296,16 +296,16 @@ def cross_together(
     """Simulate sending the same transactions over several links that differ only in their rates. The links have no
     delay, no jitter and no outages.
 
-    ``arrived`` has the time at which the sender has each transaction (nanoseconds), ``sizes`` the bytes of each, and
-    ``dropped`` the sender's reports about dropped transactions. ``committed`` has the time of each transaction's
+    ``arrived`` has the time at which the sender has each transaction (nanoseconds), and ``sizes`` the bytes of each.
+    ``room`` and ``dropped`` are those of :func:`cross`. ``committed`` has the time of each transaction's
     commit, microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link: the numerator
     and the denominator of the time for a byte, nanoseconds.
 
     The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
     of each transaction to its receipt, microseconds, rounded up. :data:`MOST_LAG` stands for all longer times.
-    ``counts`` has a column for each link: the number of messages, and the bytes of the reports about dropped
-    transactions. ``departed`` is memory for the calculation, with a column for each link and one row more than there
-    are transactions.
+    ``counts`` has a column for each link: the number of messages, and the number of separate messages that only report
+    dropped transactions. ``departed`` is memory for the calculation, with a column for each link and one row more than
+    there are transactions.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
     bytes are whole numbers in 64-bit floats. The caller makes sure that none is above 2**52.

@@ -311,6 +311,7 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
     ``sizes`` has the transactions' bytes.
     """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    # As in the compiled loops: the estimate is wrong by one at most, and the remainder tells it.
     found: Ints = (sizes * (numerator / denominator)).astype(np.int64)
     rest = sizes * numerator + denominator // 2 - found * denominator
     return found + (rest >= denominator) - (rest < 0) + hop.fixed

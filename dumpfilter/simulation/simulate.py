@@ -183,7 +183,7 @@ class _Simulation:
 
     def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
-        after another, mostly in one thread, so that the caches of arrival times are used.
+        after another, so that the caches of arrival times are used.
         """
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
