@@ -410,7 +410,7 @@ def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> An
 
 
 def _filter_row(setting: Setting) -> list[Any]:
-    return [setting.filter_name, setting.rule_text, setting.configured_by.value, setting.active_since]
+    return [setting.kind.sql_name, setting.rule_text, setting.configured_by.value, setting.active_since]
 
 
 def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
@@ -458,7 +458,7 @@ def _configuration_row(info: SourceInfo) -> list[Any]:
 _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
     "replication_applier_filters": _filter_rows,
     # The rules that new channels start with (WL#7361 F).
-    "replication_applier_global_filters": lambda slave: map(_filter_row, slave.filters.global_settings()),
+    "replication_applier_global_filters": lambda slave: map(_filter_row, slave.filters.settings(None)),
     "replication_connection_status": lambda slave: map(_connection_row, map(ChannelView, slave.channels)),
     "replication_connection_configuration": lambda slave: (
         _configuration_row(one.info) for one in slave.channels

@@ -120,11 +120,6 @@ class StatusVariables:
 
     A pair stands for a character set: the id of any of its collations, and the id of its default collation.
     """
-    unknown: bytes = b""
-    """The bytes of all variables from the first unknown code on.
-
-    MySQL 9.7 writes a code 21 with one byte, which is unknown here.
-    """
 
 
 _NUMBERS = {
@@ -146,6 +141,12 @@ _NUMBERS = {
     129: (("ddl_xid", 8),),
 }
 """The fields of the status variables that are numbers, and their widths, bytes, by code."""
+
+
+_TERMINATED_CATALOG = 2
+"""The code of a catalog's name with a zero byte at its end (Q_CATALOG_CODE)."""
+_NAMES = {_TERMINATED_CATALOG: "catalog", 5: "time_zone", 6: "catalog"}
+"""The names of the fields of Query events' status variables that are one name, by the variable's code in the event."""
 
 
 def _terminated_name(reader: Cursor) -> str:
@@ -170,17 +171,13 @@ def decode_status_variables(data: bytes) -> StatusVariables:
     reader = Cursor(data, "Query")
     found: dict[str, Any] = {}
     while reader.left:
-        start = reader.at
         code = reader.integer(1, "a field")
         if code in _NUMBERS:
             found.update((field, reader.integer(width, "a field")) for field, width in _NUMBERS[code])
-        elif code == 2:  # The status variable with code 2 is the server's Q_CATALOG_CODE.
-            found["catalog"] = reader.name(1, "a name")
-            reader.integer(1, "a field")
-        elif code == 5:  # The status variable with code 5 is the server's Q_TIME_ZONE_CODE.
-            found["time_zone"] = reader.name(1, "a name")
-        elif code == 6:  # The status variable with code 6 is the server's Q_CATALOG_NZ_CODE.
-            found["catalog"] = reader.name(1, "a name")
+        elif code in _NAMES:
+            found[_NAMES[code]] = reader.name(1, "a name")
+            if code == _TERMINATED_CATALOG:
+                reader.integer(1, "a field")
         elif code == 11:  # The status variable with code 11 is the server's Q_INVOKER.
             found["invoker"] = (reader.name(1, "a name"), reader.name(1, "a name"))
         elif code == 12:  # The status variable with code 12 is the server's Q_UPDATED_DB_NAMES.
@@ -199,7 +196,6 @@ def decode_status_variables(data: bytes) -> StatusVariables:
                 (reader.integer(2, "a field"), reader.integer(2, "a field")) for _ in range(count)
             )
         else:
-            found["unknown"] = data[start:]
             break
     return StatusVariables(**found)
 

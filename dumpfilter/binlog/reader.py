@@ -94,18 +94,12 @@ def open_regular(path: Path) -> BinaryIO:
                 file=name,
             ) from None
         raise unreadable(error, file=name, doing="opened") from None
-    try:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no regular file")
-            raise BinlogMissing(f"is {kind}, not a file; name a binlog file", file=name)
-        return open(handle, "rb", buffering=0)
-    except OSError as error:
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
-        raise unreadable(error, file=name, doing="opened") from None
-    except BaseException:
-        os.close(handle)
-        raise
+        kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no regular file")
+        raise BinlogMissing(f"is {kind}, not a file; name a binlog file", file=name)
+    return open(handle, "rb", buffering=0)
 
 
 def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:

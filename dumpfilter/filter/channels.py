@@ -87,11 +87,6 @@ class Setting:
     counter: int = 0
 
     @property
-    def filter_name(self) -> str:
-        """The column FILTER_NAME, for example ``REPLICATE_DO_DB``."""
-        return self.kind.sql_name
-
-    @property
     def rule_text(self) -> str:
         """The column FILTER_RULE: the rules with commas between them and without quotes, as the server prints them."""
         if self.kind.is_rewrite:
@@ -259,19 +254,14 @@ class ChannelFilters:
             semantics = FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
             return CurrentFilter(rules, semantics)
 
-    def settings(self, channel: str) -> list[Setting]:
+    def settings(self, channel: str | None) -> list[Setting]:
         """Return the channel's rows of ``performance_schema.replication_applier_filters``, one for each kind of rule
         that an option or a statement has set, in the server's order. Raises UnknownChannel for a missing channel.
-        """
-        with self._lock:
-            return _ordered(self._of(channel))
 
-    def global_settings(self) -> list[Setting]:
-        """Return the rows of ``performance_schema.replication_applier_global_filters``, one for each kind of rule that
-        an option or a statement has set, in the server's order.
+        With None, return the rows of ``replication_applier_global_filters``, which are the global filter's.
         """
         with self._lock:
-            return _ordered(self._filters[None])
+            return _ordered(self._filters[None] if channel is None else self._of(channel))
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int]) -> None:
         """Add the numbers in ``hits`` to the column COUNTER of a channel's filter. ``hits`` maps each kind of rule to

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, OptionError
+from dumpfilter.base.errors import BinlogMissing, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
 
 _WILDCARD = re.compile(r"[*?[]")
@@ -166,12 +166,6 @@ def remote_set(uri: str) -> list[str]:
             data = bytes(stream.read(MAX_INDEX + 1))
     except OSError as error:
         raise BinlogMissing(f"cannot read the index: {reason_of(error)}", file=uri) from None
-    if len(data) > MAX_INDEX:
-        raise BinlogCorrupt(
-            f"the index has more than the limit of {MAX_INDEX} bytes; name the right file, "
-            "or purge old binlogs on the server",
-            file=uri,
-        )
     lines = parse_index(data, file=uri)
     # An absolute name in the index file is a path on the server that wrote the set. In a copy of the set on a remote
     # file system, the binlog stands beside the index file.

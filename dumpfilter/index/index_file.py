@@ -50,15 +50,7 @@ def read_index(index: Path) -> list[str]:
     except BinlogMissing as error:
         raise BinlogMissing(f"cannot read the index: {error.what}", file=error.file) from None
     with source:
-        data = read_up_to(source.fileno(), 0, MAX_INDEX + 1, file=str(index))
-        if len(data) > MAX_INDEX:
-            size = os.fstat(source.fileno()).st_size
-            raise BinlogCorrupt(
-                f"the index has {size} bytes, more than the limit of {MAX_INDEX}; name the right file, "
-                "or purge old binlogs on the server",
-                file=str(index),
-            )
-    return parse_index(data, file=str(index))
+        return parse_index(read_up_to(source.fileno(), 0, MAX_INDEX + 1, file=str(index)), file=str(index))
 
 
 def take_out(index: Path, names: Collection[str]) -> None:
@@ -89,21 +81,22 @@ def parse_index(data: bytes, *, file: str) -> list[str]:
     errors.
 
     The last element is the text after the last line end: the empty text, or a line that a server is still writing.
-    Raises BinlogCorrupt for content that no server writes.
+    Raises BinlogCorrupt for content that no server writes, and for more than :data:`MAX_INDEX` bytes.
 
     >>> parse_index(b"./bin.000001\n./bin.00", file="bin.index")
     ['./bin.000001', './bin.00']
     """
+    if len(data) > MAX_INDEX:
+        raise BinlogCorrupt(
+            f"the index has more than the limit of {MAX_INDEX} bytes; name the right file, "
+            "or purge old binlogs on the server",
+            file=file,
+        )
     lines = data.split(b"\n")
-    if b"\0" in data or max(map(len, lines)) > MAX_NAME:
-        for number, line in enumerate(lines, 1):
-            if b"\0" in line:
-                raise BinlogCorrupt(f"line {number} of the index has a NUL byte; {_CURE}", file=file)
-            if len(line) > MAX_NAME:
-                raise BinlogCorrupt(
-                    f"line {number} of the index has {len(line)} bytes, more than any path; {_CURE}",
-                    file=file,
-                )
+    for number, line in enumerate(lines, 1):
+        if b"\0" in line or len(line) > MAX_NAME:
+            what = "a NUL byte" if b"\0" in line else f"{len(line)} bytes, more than any path"
+            raise BinlogCorrupt(f"line {number} of the index has {what}; {_CURE}", file=file)
     return [line.decode("utf-8", "surrogateescape").strip() for line in lines]
 
 

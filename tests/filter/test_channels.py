@@ -66,7 +66,7 @@ def rows(filters: ChannelFilters) -> list[tuple[str, str, str, str]]:
 
 
 def shown(settings: list[Setting]) -> list[tuple[str, str, str]]:
-    return [(setting.filter_name, setting.rule_text, setting.configured_by.value) for setting in settings]
+    return [(setting.kind.sql_name, setting.rule_text, setting.configured_by.value) for setting in settings]
 
 
 def doesnt_exist(channel: str) -> str:
@@ -86,7 +86,7 @@ def test_the_first_example_of_wl7361() -> None:
         existing=("", "ch1"),
     )
     assert warnings == []
-    assert shown(filters.global_settings()) == [
+    assert shown(filters.settings(None)) == [
         ("REPLICATE_DO_DB", "db1,db3", STARTUP),
         ("REPLICATE_IGNORE_DB", "db4", STARTUP),
     ]
@@ -142,7 +142,7 @@ def test_the_long_example_of_wl7361() -> None:
         ("ch_3", "REPLICATE_DO_DB", "dbB", CHANGED),
         ("ch_3", "REPLICATE_WILD_DO_TABLE", "db.t1%", STARTUP),
     ]
-    assert shown(filters.global_settings()) == [
+    assert shown(filters.settings(None)) == [
         ("REPLICATE_DO_DB", "dbB", CHANGED),
         ("REPLICATE_WILD_DO_TABLE", "db.t1%", STARTUP),
     ]
@@ -227,7 +227,7 @@ def test_active_since() -> None:
         "--replicate-do-db=a", "--replicate-do-db=b", "--replicate-ignore-db=ch1:c", existing=("ch1",)
     )
     second = timedelta(seconds=1)
-    assert [setting.active_since - START for setting in filters.global_settings()] == [2 * second]
+    assert [setting.active_since - START for setting in filters.settings(None)] == [2 * second]
     assert [setting.active_since - START for setting in filters.settings("ch1")] == [4 * second, 3 * second]
     filters.add_channel("ch2")
     assert [setting.active_since - START for setting in filters.settings("ch2")] == [5 * second]
@@ -237,7 +237,7 @@ def test_active_since() -> None:
         6 * second,
         6 * second,
     ]
-    assert [setting.active_since - START for setting in filters.global_settings()] == [
+    assert [setting.active_since - START for setting in filters.settings(None)] == [
         2 * second,
         6 * second,
         6 * second,
@@ -304,12 +304,12 @@ def test_what_there_is_not() -> None:
 
 def test_a_change_is_made_whole_or_not_at_all() -> None:
     filters, _ = started("--replicate-do-db=a", existing=("", "ch1"))
-    before = rows(filters), filters.global_settings()
+    before = rows(filters), filters.settings(None)
     broken = FilterClause(WILD_DO, (Rule(WILD_DO, "nodot"),))
     for channel in (None, "", "ch1"):
         with pytest.raises(OptionError, match=r"db_pattern\.table_pattern"):
             filters.change([clause(DO_DB, "good"), broken], channel)
-    assert (rows(filters), filters.global_settings()) == before
+    assert (rows(filters), filters.settings(None)) == before
 
 
 def test_a_wrong_rule_is_told_before_a_wrong_channel() -> None:
@@ -324,7 +324,7 @@ def test_rules_of_both_semantics_are_refused_wherever_they_would_meet() -> None:
     do = clause(EffectiveRuleKind.DO, "a.%")
     with pytest.raises(OptionError, match=r"channel 'ch1': .*classic --replicate-do-db; effective --do"):
         filters.change([do], None)
-    assert filters.global_settings() == []
+    assert filters.settings(None) == []
     filters.change([do], "")
     assert filters.current("").semantics is FilterSemantics.EFFECTIVE
     assert filters.current("ch1").semantics is FilterSemantics.CLASSIC
@@ -360,7 +360,7 @@ def test_counters() -> None:
     assert [setting.counter for setting in filters.settings("")] == [0, 3]
     filters.count("", {DO_DB: 5, IGNORE_DB: 5})
     assert [setting.counter for setting in filters.settings("")] == [5, 8]
-    assert [setting.counter for setting in filters.global_settings()] == [0, 0]
+    assert [setting.counter for setting in filters.settings(None)] == [0, 0]
 
 
 def test_threads_lose_no_hit_and_see_no_half_change() -> None:
@@ -463,7 +463,7 @@ def test_any_history_is_what_a_plain_model_says(
                 model[arguments[0]][arguments[1]][2] += 1
     assert set(filters.channels) == set(model) - {None}
     for name in model:
-        settings = filters.global_settings() if name is None else filters.settings(name)
+        settings = filters.settings(name)
         assert {s.kind: [[r.value for r in s.rules], s.configured_by, s.counter] for s in settings} == model[
             name
         ]

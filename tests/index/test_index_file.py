@@ -48,7 +48,7 @@ def test_many_lines(index: Path) -> None:
     index.write_bytes(b"./bin.000001\n")
     os.truncate(index, 130_000_000)
     assert refused(index, BinlogCorrupt).startswith(
-        f": the index has 130000000 bytes, more than the limit of {MAX_INDEX}"
+        f": the index has more than the limit of {MAX_INDEX} bytes"
     )
 
 

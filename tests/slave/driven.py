@@ -229,7 +229,7 @@ class Driven:
         return self.channel(name).relay_log_info.executed  # type: ignore[no-any-return]
 
     def counters(self, name: str = "") -> dict[str, int]:
-        return {setting.filter_name: setting.counter for setting in self.filters.settings(name)}
+        return {setting.kind.sql_name: setting.counter for setting in self.filters.settings(name)}
 
     def catch_up(self, master: Master, name: str = "", *, executed: bool = True) -> None:
         """Wait until the slave has received all of the binlog and, with ``executed``, applied it."""

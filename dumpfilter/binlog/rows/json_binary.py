@@ -15,6 +15,7 @@ import re
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -109,21 +110,13 @@ def plain_number(text: str) -> str:
     >>> plain_number("1e+06"), plain_number("1.5"), plain_number("1e-05"), plain_number("1e22"), plain_number("-0.0")
     ('1000000', '1.5', '0.00001', '1e22', '-0')
     """
-    mantissa, _, exponent = text.lower().partition("e")
-    sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits = (whole + fraction).lstrip("0")
-    point = int(exponent or 0) + len(digits) - len(fraction)
-    digits = digits.rstrip("0")
-    if not digits:
-        return f"{sign}0"
-    if point < 1 - _PLAIN_DIGITS or (point > _PLAIN_DIGITS and len(digits) <= point):
-        tail = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{tail}e{point - 1}"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
-    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+    number = Decimal(text).normalize()
+    sign, digits, exponent = number.as_tuple()
+    point = len(digits) + int(exponent)
+    if number and (point < 1 - _PLAIN_DIGITS or (point > _PLAIN_DIGITS and int(exponent) >= 0)):
+        tail = "".join(map(str, digits[1:]))
+        return f"{'-' * sign}{digits[0]}{'.' * bool(tail)}{tail}e{point - 1}"
+    return f"{number:f}"
 
 
 def real_text(value: float) -> str:

@@ -414,7 +414,7 @@ class Machine:
 
     def _compare_counters(self, wanted: Counter[BaseRuleKind], where: str) -> None:
         for setting in self.filters.settings(""):
-            assert setting.counter == wanted[setting.kind], f"COUNTER of {setting.filter_name} {where}"
+            assert setting.counter == wanted[setting.kind], f"COUNTER of {setting.kind.sql_name} {where}"
 
     def _compare_until(self, number: int, target: int) -> None:
         """Compare the place where UNTIL stopped with the place where an unfiltered replica stops.
