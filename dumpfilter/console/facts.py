@@ -163,7 +163,7 @@ class Facts(Generic[T]):
     """The facts that are Prometheus metrics, in the order of docs/metrics.md."""
     columns: ClassVar[tuple[Column, ...]]
     """The columns of the status table that shows these facts."""
-    _cells: ClassVar[dict[str, tuple[ColumnType | type[Latency], Callable[[Any], Any]]]]
+    _cells: ClassVar[dict[str, tuple[Any, Callable[[Any], Any]]]]
 
     def __init_subclass__(
         cls, prefix: str = "", labels: Mapping[str, Callable[[Any], str]] | None = None
@@ -176,8 +176,7 @@ class Facts(Generic[T]):
         cls.labels = labels or {}
         cls.metrics = [fact for fact in facts.values() if fact.metric]
         cls._cells = {name: (fact.type, fact.reader) for name, fact in facts.items() if fact.is_column}
-        kinds = ((name, kind) for name, (kind, _) in cls._cells.items())
-        cls.columns = tuple(Column(name, kind) for name, kind in kinds if isinstance(kind, ColumnType))
+        cls.columns = tuple(Column(name, kind) for name, (kind, _) in cls._cells.items())
 
     @classmethod
     def table(cls, things: Iterable[T]) -> Result:
@@ -217,7 +216,7 @@ class Facts(Generic[T]):
             yield metric
 
 
-def _cell(kind: ColumnType | type[Latency], value: Any) -> Any:
+def _cell(kind: ColumnType, value: Any) -> Any:
     if kind is ColumnType.TIMESTAMP and value is not None:
         return datetime.fromtimestamp(value, UTC)
     return int(value) if isinstance(value, bool) else value

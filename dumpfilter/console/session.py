@@ -93,9 +93,8 @@ _COLUMNS = {
 } | columns.INFORMATION_SCHEMA
 """The columns of each table, by the table's name in lower case.
 
-The tables come from the library mysql_mimic. The product adds tables and a column that the client DBeaver reads.
+The tables come from the library mysql_mimic. The product adds tables, and a column, that the client DBeaver reads.
 """
-_COLUMNS["collations"] += (Column("PAD_ATTRIBUTE"),)
 
 
 _NO_COLUMN = Column("")
@@ -310,9 +309,6 @@ class Session:
             **dict.fromkeys(("database", "schema"), self.database),
             "version": variables["version"],
             "connection_id": self.connection_id,
-            "row_count": -1,
-            "found_rows": 0,
-            "last_insert_id": 0,
         }
         functions: dict[str, Callable[..., Any]] = {
             name: lambda value=value: value for name, value in values.items()

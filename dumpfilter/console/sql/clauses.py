@@ -311,10 +311,7 @@ def _filter_on(cursor: Cursor) -> str:
         raise server_errors.ER_WRONG_VALUE("FILTER_ON", written) from None
 
 
-_Reader = Callable[[Cursor], OptionValue]
-
-
-_OPTIONS: Mapping[str, _Reader] = {
+_OPTIONS: Mapping[str, Callable[[Cursor], OptionValue]] = {
     spelling: read
     for read, names in {
         Cursor.line: """

@@ -201,10 +201,8 @@ _start_replica = statement("START REPLICA", Role.REPLICATE_ADMIN, changes=True)
 
 def _checked_start(**values: Any) -> Command:
     until = values.get("until")
-    if (
-        values.get("threads") is Threads.SQL
-        and {"user", "password", "default_auth", "plugin_dir"} & values.keys()
-    ):
+    login = {"user", "password", "default_auth", "plugin_dir"} & values.keys()
+    if values.get("threads") is Threads.SQL and login:
         raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
     if until is not None and "after_gaps" in until:
         raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
@@ -312,7 +310,6 @@ class Executor(Protocol):
 
         This property must not wait, since the console reads it before each login.
         """
-        ...
 
     def execute(self, command: Command) -> Result:
         """Execute a statement about replication, and return its result. Raises SqlError, with error 1235 for a
@@ -330,11 +327,9 @@ class Executor(Protocol):
         The keys are schema and name in lower case, for example ``performance_schema`` and
         ``replication_applier_status``.
         """
-        ...
 
     def variables(self) -> Mapping[str, str | int]:
         """Return the process's system variables by the names that they have in MySQL (``server_id``, ``version`` …)."""
-        ...
 
     @property
     def functions(self) -> Mapping[str, Callable[..., str | int | None]]:

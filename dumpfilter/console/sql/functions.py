@@ -57,11 +57,6 @@ def _count(value: Value) -> int:
     return max(0, int(number_of(value)))
 
 
-def _right(text: Value, length: Value) -> str:
-    string = text_of(text)
-    return string[max(0, len(string) - _count(length)) :]
-
-
 def _substring(text: Value, position: Value, length: Value = MAX_TEXT) -> str:
     string, begin = text_of(text), int(number_of(position))
     if begin == 0 or begin < -len(string):
@@ -144,7 +139,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
     "mod": _mod,
     "repeat": _repeat,
-    "right": _right,
+    "right": lambda text, length: text_of(text)[::-1][: _count(length)][::-1],
     "round": _round,
     **dict.fromkeys(("substring", "substr"), _substring),
     "unix_timestamp": lambda: int(time.time()),
@@ -174,11 +169,9 @@ def called(name: str, *arguments: Value) -> Value:
     return None if isinstance(value, str) and len(value) > MAX_TEXT else value
 
 
-CLOCKS = frozenset(
-    {
-        *("now", "current_timestamp", "localtime", "localtimestamp", "sysdate", "utc_timestamp"),
-        *("curdate", "current_date", "curtime", "current_time"),
-    }
+_DATES, _TIMES = frozenset({"curdate", "current_date"}), frozenset({"curtime", "current_time"})
+CLOCKS = (
+    _DATES | _TIMES | {"now", "current_timestamp", "localtime", "localtimestamp", "sysdate", "utc_timestamp"}
 )
 """The names of the functions that return the current date or time, in lower case."""
 
@@ -191,9 +184,9 @@ def clock(name: str, now: datetime.datetime, digits: int = 0) -> str:
     """
     zone = datetime.UTC if name.startswith("utc") else None
     date, time_of_day = now.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds").split()
-    if name in ("curdate", "current_date"):
+    if name in _DATES:
         return date
-    text = time_of_day if name in ("curtime", "current_time") else f"{date} {time_of_day}"
+    text = time_of_day if name in _TIMES else f"{date} {time_of_day}"
     return (
         text[: len(text) - _MAX_FRACTION_DIGITS + digits] if 0 < digits <= _MAX_FRACTION_DIGITS else text[:-7]
     )

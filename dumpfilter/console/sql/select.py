@@ -82,13 +82,10 @@ INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
 _MOST_DIGITS = len(str(_INT64)) - 1
 """The number of digits with which every number is a signed integer of 64 bits."""
-_NATIVE = frozenset(
-    {
-        *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
-        *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "NULLIF", "REPLACE"),
-        *("TRIM", "LTRIM", "RTRIM"),
-    }
-)
+_NATIVE = """
+    COUNT SUM AVG MIN MAX ROW_NUMBER RANK DENSE_RANK LAG LEAD FIRST_VALUE LAST_VALUE NTILE
+    ABS COALESCE IFNULL NULLIF REPLACE TRIM LTRIM RTRIM
+"""
 """The functions that SQLite computes as MySQL does."""
 
 # sqlglot would log each statement that it does not understand.
@@ -281,7 +278,7 @@ class _Rewriting:
                 return exp.convert(self._environment.variables[name])
             case exp.Parameter():
                 return exp.convert(self._environment.user_variables.get(node.name.lower()))
-            case exp.Anonymous() if node.name.upper() not in _NATIVE:
+            case exp.Anonymous() if node.name.upper() not in _NATIVE.split():
                 return self._function(node.name, *node.expressions)
             case exp.Func() if isinstance(node, _CLOCK_WORDS):
                 return self._function(node.sql_name(), *[node.this] if node.this else [])
@@ -421,10 +418,8 @@ def select(text: str, environment: Environment, interrupt: Interrupt | None = No
 
 
 def _sleep(interrupt: Interrupt, seconds: Any) -> int:
-    if seconds is None or float(seconds) < 0:
-        return 0
-    left = max(0.0, interrupt.deadline - time.monotonic())
-    return int(interrupt.wait(min(float(seconds), left, threading.TIMEOUT_MAX)))
+    left = interrupt.deadline - time.monotonic()
+    return int(interrupt.wait(max(0.0, min(float(seconds or 0), left, threading.TIMEOUT_MAX))))
 
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Result]) -> None:
