@@ -11,7 +11,6 @@ BinlogCorrupt for a body that is too short or has an impossible value, and nothi
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -554,12 +553,27 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
         at += header.size
     if header.type in MYSQL_GTIDS:
         end = at + header.size - (CHECKSUM_LENGTH if checksum else 0)
-        # The dump and the applier report a malformed event. A measurement must not.
-        with contextlib.suppress(BinlogError):
-            found = decode_gtid(header, memoryview(events)[at + HEADER_LENGTH : end])
-            if isinstance(found, MysqlGtidEvent) and found.immediate_commit_timestamp:
-                return found.immediate_commit_timestamp / MICROSECONDS
+        if microseconds := _told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
+            return microseconds / MICROSECONDS
     return None if header.type in _FRAME_OF_A_FILE else float(header.timestamp) or None
+
+
+def _told_time(kind: int, body: memoryview) -> int | None:
+    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time.
+
+    ``kind`` is the event's type, and ``body`` the event without header and checksum. The result is None for an event
+    without a time, and for a malformed event.
+    """
+    if kind in FIXED_TIME:
+        time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
+        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != LOGICAL_TIMESTAMP_TYPECODE:
+            return None
+        return int.from_bytes(time, "little") & (ORIGINAL_TIME_FOLLOWS - 1)
+    try:
+        return decode_gtid_tagged(body).immediate_commit_timestamp
+    except BinlogError:
+        # The dump and the applier report a malformed event. A measurement must not.
+        return None
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
