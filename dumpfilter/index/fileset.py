@@ -39,7 +39,6 @@ from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
-    LOG_EVENT_RELAY_LOG_F,
     MAX_EVENT,
     EventHeader,
     EventType,
@@ -1030,31 +1029,17 @@ def kept_beside(name: str, others: Collection[str]) -> bool:
 
 
 def find_index(directory: Path) -> Path:
-    """Return the path of the only index file of binlogs in a directory. If there are several, index files of relay logs
-    do not count.
+    """Return the path of the only index file in a directory.
 
-    Raises BinlogMissing when the directory has no index file, or more than one that counts, and BinlogUnreadable when
-    the directory cannot be read.
+    Raises BinlogMissing when the directory has no index file or several ones, and BinlogUnreadable when the directory
+    cannot be read.
     """
     try:
         # A glob takes a directory without permissions for an empty one.
-        found = sorted(path for path in directory.iterdir() if path.suffix == ".index")
+        found = sorted(path.name for path in directory.iterdir() if path.suffix == ".index")
     except OSError as error:
         raise BinlogUnreadable(str(error.strerror), file=str(directory)) from None
-    if len(found) > 1:
-        found = [index for index in found if not _names_relay_logs(index)] or found
-    return directory / only_index([index.name for index in found], str(directory))
-
-
-def _names_relay_logs(index: Path) -> bool:
-    try:
-        binlogs = BinlogSet.from_index(index)
-        with binlogs.file(binlogs.names[-1]) as newest:
-            return bool(newest.format_description.header.flags & LOG_EVENT_RELAY_LOG_F)
-    except BinlogError:
-        # The binlog set cannot be read. Its index file counts all the same, so that the caller gets the error when it
-        # opens the set.
-        return False
+    return directory / only_index(found, str(directory))
 
 
 def ends_with_rotation(segment: Segment) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from dumpfilter.base.errors import (
     BinlogUnsupported,
     OptionError,
 )
-from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
+from dumpfilter.binlog.events import GTID_INDEX_MAGIC, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -91,19 +90,6 @@ class TestIndex:
             BinlogUnsupported, match=r"bin\.000002\.idx: at 0: a GTID index, .*: name the binlog"
         ):
             alone.file("bin.000002.idx")
-
-    def test_a_replicas_relay_logs_are_passed_over(self, tmp_path: Path) -> None:
-        index = _set(tmp_path, "bin.000001\n", "bin.000001")
-        relay = bytearray(EMPTY)
-        relay[4 + 17] |= LOG_EVENT_RELAY_LOG_F
-        relay[-4:] = zlib.crc32(relay[4:-4]).to_bytes(4, "little")
-        (tmp_path / "relay-bin.000007").write_bytes(relay)
-        relays = tmp_path / "relay-bin.index"
-        relays.write_text("./relay-bin.000006\n./relay-bin.000007\n")
-        assert find_index(tmp_path) == index
-        assert BinlogSet.open(tmp_path).names == ["bin.000001"]
-        index.unlink()
-        assert find_index(tmp_path) == relays
 
     def test_absolute_names(self, tmp_path: Path) -> None:
         _set(tmp_path / "data", "", "bin.000001")
