@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +37,6 @@ SAMPLE_PERIOD = 0.5
 MOST_SAMPLES = 7200
 """The limit of the lag samples that are kept for a node, an hour's. Beyond it, older samples are thinned out."""
 _MOST_PLOTTED = 300
-
-
-_Result = TypeVar("_Result")
 
 _KINDS: Mapping[Kind, type[TestbedNode]] = {
     "server": StartedServer,
@@ -283,7 +279,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                     "p50": p50,
                     "p95": p95,
                     "worst": max(lags),
-                    "mean": statistics.fmean(lags),
+                    "mean": float(np.mean(lags)),
                     "samples": len(samples),
                 },
                 "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
@@ -369,7 +365,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         with self._lock, uninterrupted():
             self._closing.close()
 
-    def _at_once(self, call: Callable[[TestbedNode], _Result]) -> list[_Result]:
+    def _at_once(self, call: Callable[[TestbedNode], Any]) -> list[Any]:
         """Call ``call`` for each node of the topology, each call in its own thread. Return the results in the nodes'
         order.
         """

@@ -210,7 +210,6 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
     """
 
     daemon_threads = True
-    request_queue_size = 16
 
     def __init__(self, bed: Any) -> None:
         self.bed = bed

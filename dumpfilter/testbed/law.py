@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
@@ -143,26 +143,17 @@ def _shown(value: Any) -> str:
 # -- real replicas
 
 
-class _Reference(NamedTuple):
-    """The reference of one real replica (MySQL or MariaDB server), and the hidden servers before it. The reference is a
-    hidden server with which the replica is compared. Hidden servers belong to the check, not to the topology.
+def gtids_of(firsts: Sequence[StartedServer]) -> str:
+    """Return the GTID set that a replica must have, as text, for comparison with the set that it has.
+
+    The check starts hidden servers, which apply the filters between the origin and the replica one after another.
+    ``firsts`` has the first hidden server of each channel. The result is the union of what these servers have applied.
     """
-
-    node: StartedServer
-    firsts: Sequence[StartedServer]
-    """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
-
-    def gtids(self) -> str:
-        """Return the GTID set that a replica must have, as text, for comparison with the set that it has.
-
-        The check starts hidden servers, which apply the filters between the origin and the replica one after another.
-        The result is the union of what the first hidden server of each channel has applied.
-        """
-        family = self.node.server.family
-        found = parse_gtid_set("", family)
-        for first in self.firsts:
-            found |= parse_gtid_set(first.server.applied_gtids(), family)
-        return str(found)
+    family = firsts[0].server.family
+    found = parse_gtid_set("", family)
+    for first in firsts:
+        found |= parse_gtid_set(first.server.applied_gtids(), family)
+    return str(found)
 
 
 class References:
@@ -189,28 +180,30 @@ class References:
         still applies transactions, or cannot be asked, and for a replica to which no reference can be made.
         """
         try:
-            return self._check(node.server, self._reference(node), time.monotonic() + timeout)
+            return self._check(node.server, *self._reference(node), time.monotonic() + timeout)
         except (NodeIsDown, NotCaughtUp, SqlFailed) as error:
             raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
 
     @staticmethod
-    def _check(replica: Server, reference: _Reference, deadline: float) -> list[str]:
+    def _check(
+        replica: Server, reference: StartedServer, firsts: Sequence[StartedServer], deadline: float
+    ) -> list[str]:
+        server = reference.server
         while True:
-            reference.node.catch_up(max(deadline, time.monotonic() + 1.0))
+            reference.catch_up(max(deadline, time.monotonic() + 1.0))
             is_late = time.monotonic() > deadline
-            ours, theirs = replica.applied_gtids(), reference.gtids()
+            ours, theirs = replica.applied_gtids(), gtids_of(firsts)
             is_equal = equal_gtids(ours, theirs)
             if not is_late and not is_equal:
                 time.sleep(_POLL)
                 continue
-            server = reference.node.server
             told = differences(replica, read_data(replica), server, read_data(server))
             if not is_equal:
                 told.insert(
                     0, f"{replica.name}: GTID set: found {ours or 'none'}, expected {theirs or 'none'}"
                 )
             # A transaction that only one of the two applied meanwhile is no difference.
-            if replica.applied_gtids() == ours and reference.gtids() == theirs:
+            if replica.applied_gtids() == ours and gtids_of(firsts) == theirs:
                 return told
             if is_late:
                 raise NotCaughtUp(
@@ -222,7 +215,10 @@ class References:
         for node in self._nodes.values():
             node.close()
 
-    def _reference(self, node: StartedServer) -> _Reference:
+    def _reference(self, node: StartedServer) -> tuple[StartedServer, Sequence[StartedServer]]:
+        """Return the reference of a real replica, and for each channel the hidden server that applies the first filter
+        on the way. It may be the reference itself.
+        """
         # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
         ways: dict[tuple[str, Filters], Feed] = {}
         for feed in node.feeds:
@@ -246,7 +242,7 @@ class References:
             feeds.append(_feed(source, feed.channel, filters[-1]))
             firsts.append(between[0] if between else None)
         found = self._server(node.name, node.node, feeds)
-        return _Reference(found, [first or found for first in firsts])
+        return found, [first or found for first in firsts]
 
     def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
         """Return the running hidden server ``name``, which is started if necessary. A hidden server belongs to the

@@ -237,15 +237,10 @@ class Slave(OwnNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        for feed in self.feeds:
-            if isinstance(feed.source, Slave) and len(feed.source.feeds) > 1:
-                raise NotRunnable(
-                    f"{self.name}: reads {feed.source.name}, which has several sources; a slave serves one "
-                    "channel at a port: let the reader read these sources itself"
-                )
-        if len(self.feeds) > 1 and self.accounts:
+        if len(self.feeds) > 1 and (self.accounts or self._serves_slaves):
             raise NotRunnable(
-                f"{self.name}: has several sources, and real replicas; let the replicas read the sources themselves"
+                f"{self.name}: has several sources, and a slave serves one channel at a port: let its readers read "
+                "these sources themselves"
             )
 
     def _arguments(self) -> list[str]:
@@ -473,21 +468,13 @@ class StartedServer(SqlNode):
             for feed in self.feeds:
                 # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
                 with contextlib.suppress(NodeIsDown):
-                    found[feed.channel] = self._with_lag(feed, now[feed.channel])
+                    watched, told, last = feed.origin.watched, now[feed.channel], self._last[feed.channel]
+                    # The position that the replica reports may lie before transactions that it has applied.
+                    known = last.gtids, last.applied
+                    place = applied_place(watched.files(), told.applied, told.gtids, known) or told.applied
+                    found[feed.channel] = replace(told, applied=place, lag=watched.lag_of(place))
             self._last |= found
             return tuple(found.values())
-
-    def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
-        """Return the state ``channel`` of a replication channel, completed by its lag and its applied position in the
-        binlog of the origin (the node that wrote the binlog).
-
-        ``feed`` is the source that the channel reads. The position is found by the applied GTIDs, because the position
-        that the replica reports may lie before transactions that it has applied.
-        """
-        watched, last = feed.origin.watched, self._last[feed.channel]
-        known = last.gtids, last.applied
-        place = applied_place(watched.files(), channel.applied, channel.gtids, known) or channel.applied
-        return replace(channel, applied=place, lag=watched.lag_of(place))
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
         server_id = self._ground.server_id(self.name)

@@ -29,9 +29,9 @@ def test_what_a_replica_applies_during_the_comparison_is_no_difference(
 
     server = SimpleNamespace(name="r", applied_gtids=lambda: applied["replica"])
     hidden = SimpleNamespace(server=None, catch_up=catch_up)
-    other = SimpleNamespace(node=hidden, gtids=lambda: applied["reference"])
     monkeypatch.setattr(law, "read_data", read_while_a_transaction_comes)
-    monkeypatch.setattr(References, "_reference", lambda *_: other)
+    monkeypatch.setattr(law, "gtids_of", lambda _: applied["reference"])
+    monkeypatch.setattr(References, "_reference", lambda *_: (hidden, [hidden]))
     node = cast("StartedServer", SimpleNamespace(name="r", server=server))
     assert References(cast("Ground", None)).check(node, 60.0) == []
     assert applied == {"replica": "0-1-2", "reference": "0-1-2"}
@@ -43,4 +43,4 @@ def test_a_mariadb_replica_with_two_sources_must_have_the_highest_gtid_of_each_d
         return cast("StartedServer", SimpleNamespace(server=its))
 
     firsts = [server("0-101-113,1-104-7"), server("0-101-114"), server("")]
-    assert law._Reference(server("0-101-2"), firsts).gtids() == "0-101-114,1-104-7"
+    assert law.gtids_of(firsts) == "0-101-114,1-104-7"

@@ -24,9 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pymysql
+from typing import NamedTuple
 
 from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.binlog.format import Family
@@ -561,11 +559,6 @@ class Server(sql.SqlServer):
             self.control("STOP", [channel])
         rules = self.dialect.new_channel_rules(channel, self.rules.get(channel, ()))
         self.sql(self.dialect.follow(channel, source, place), *rules)
-
-    def connect(self, **more: Any) -> pymysql.Connection[Any]:
-        if not self.is_running:
-            raise NodeIsDown(f"{self.name}: the server does not run: start it")
-        return super().connect(**more)
 
 
 def free_port() -> int:
