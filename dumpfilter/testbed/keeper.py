@@ -25,7 +25,7 @@ import weakref
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation, told_once
 from dumpfilter.base.endings import ENDINGS
@@ -38,21 +38,6 @@ COMPILES = "compiles"
 """The message by which the keeper tells its caller that it compiles kernels (compiled functions). The message can come
 before the keeper's first answer.
 """
-
-
-class Program(NamedTuple):
-    """A command line, with its log file, that the keeper runs as a child process. The keeper is the process that starts
-    all processes of a topology.
-    """
-
-    name: str
-    """The child's name in ``ps`` and in errors."""
-    arguments: Sequence[str]
-    """The arguments of ``dumpfilter``, or the whole command line of a program that is executed."""
-    log: Path
-    """The file for its standard output and standard error."""
-    is_executed: bool = False
-    """Whether another program is executed, such as a real server. Otherwise the fork runs ``dumpfilter``."""
 
 
 class Child:
@@ -135,12 +120,15 @@ class Keeper(Helper):
         """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
         return self._owner == os.getpid() and self.process.poll() is None
 
-    def start(self, program: Program) -> Child:
-        """Start a program as a child process of the keeper process, and return a handle of it. A child that cannot be
-        executed ends with an exit code above 0, and the reason is in its log. Raises TestbedError if the keeper has
-        ended.
+    def start(self, name: str, arguments: Sequence[str], log: Path, *, is_executed: bool = False) -> Child:
+        """Start a child process of the keeper process, and return a handle of it. A child that cannot be executed ends
+        with an exit code above 0, and the reason is in its log. Raises TestbedError if the keeper has ended.
+
+        ``arguments`` are those of a ``dumpfilter`` command. With ``is_executed`` they are the whole command line of
+        another program, such as a real server. ``name`` is the child's name in ``ps`` and in errors. ``log`` is the
+        file for its standard output and standard error.
         """
-        return Child(self, program.name, self.ask("start", program))
+        return Child(self, name, self.ask("start", name, arguments, log, is_executed))
 
     def _receive(self) -> Any:
         while (answer := super()._receive()) == COMPILES:
@@ -230,23 +218,25 @@ class _KeeperProcess:
         self._children.remove(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def start(self, program: Program) -> int:
-        """Start a program as a child process, at the caller's request. Return its process id."""
+    def start(self, *program: Any) -> int:
+        """Start a child process, at the caller's request. Return its process id. ``program`` are the arguments of
+        :meth:`_become`.
+        """
         pid = os.fork()
         if pid == 0:
-            self._become(program)
+            self._become(*program)
         # The child does the same. Whoever comes first makes the group that `end` kills.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children.add(pid)
         return pid
 
-    def _become(self, program: Program) -> NoReturn:
+    def _become(self, name: str, arguments: Sequence[str], log: Path, is_executed: bool) -> NoReturn:
         """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed.
-        Otherwise this process runs ``dumpfilter`` with the program's arguments.
+        Otherwise this process runs ``dumpfilter`` with these arguments.
 
-        If the program cannot be executed, write the reason to the program's log. If there can be no log, write the
-        reason to the standard error of the caller of the keeper.
+        If the program cannot be executed, write the reason to the log. If there can be no log, write the reason to the
+        standard error of the caller of the keeper.
         """
         os.setpgid(0, 0)
         try:
@@ -255,16 +245,16 @@ class _KeeperProcess:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._caller.close()
-            with open(os.devnull, "rb") as null, open(program.log, "ab") as log:
-                for file, standard in ((null, 0), (log, 1), (log, 2)):
+            with open(os.devnull, "rb") as null, open(log, "ab") as output:
+                for file, standard in ((null, 0), (output, 1), (output, 2)):
                     os.dup2(file.fileno(), standard)
-            if program.is_executed:
-                os.execvp(program.arguments[0], list(program.arguments))
+            if is_executed:
+                os.execvp(arguments[0], list(arguments))
         except OSError as error:
-            os.write(2, f"{program.name}: {program.arguments[0]} cannot be started: {error}\n".encode())
+            os.write(2, f"{name}: {arguments[0]} cannot be started: {error}\n".encode())
             os._exit(_EXEC_FAILED)
-        _set_name(f"df {program.name}")
-        sys.argv = [_COMMAND, *program.arguments]
+        _set_name(f"df {name}")
+        sys.argv = [_COMMAND, *arguments]
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
         sys.exit(0)
 

@@ -24,7 +24,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
-from dumpfilter.testbed.keeper import Child, Keeper, Program
+from dumpfilter.testbed.keeper import Child, Keeper
 from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
 from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
 from dumpfilter.testbed.values import (
@@ -102,13 +102,13 @@ class Ground:
         """
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
-    def start(self, program: Program) -> Child:
-        """Start a program as a process that ends with the topology, and return the process. After :meth:`end_all` the
-        new process is killed at once.
+    def start(self, *program: Any, is_executed: bool) -> Child:
+        """Start a process that ends with the topology, and return the process. After :meth:`end_all` the new process is
+        killed at once. The arguments are those of :meth:`.Keeper.start`.
         """
         # Nobody else would end a process whose start was interrupted.
         with uninterrupted():
-            child = self.keeper.start(program)
+            child = self.keeper.start(*program, is_executed=is_executed)
             self._children.append(child)
         if self._is_ending.is_set():
             child.kill()
@@ -419,7 +419,7 @@ class TestbedNode(abc.ABC):
         ``arguments`` are those of a ``dumpfilter`` command. With ``is_executed`` they are instead the whole command
         line of another program, such as ``mysqld``. The process's output is appended to the node's log file.
         """
-        self.process = self._ground.start(Program(self.name, arguments, self.log, is_executed=is_executed))
+        self.process = self._ground.start(self.name, arguments, self.log, is_executed=is_executed)
         return self.process
 
     @property

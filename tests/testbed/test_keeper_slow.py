@@ -20,7 +20,7 @@ import dumpfilter
 from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.directory import start_time
 from dumpfilter.testbed.errors import TestbedError
-from dumpfilter.testbed.keeper import Child, Keeper, Program
+from dumpfilter.testbed.keeper import Child, Keeper
 from dumpfilter.testbed.node import Ground
 from dumpfilter.topology import parse_string
 
@@ -58,7 +58,7 @@ def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
     compiles = Keeper()
     try:
         with ThreadPoolExecutor() as pool:
-            late = pool.submit(compiles.start, Program("late", SLEEP, tmp_path / "log", is_executed=True))
+            late = pool.submit(compiles.start, "late", SLEEP, tmp_path / "log", is_executed=True)
             assert told.wait(WAIT)
             compiles.end_if_importing()
             with pytest.raises(TestbedError, match="has ended"):
@@ -76,20 +76,20 @@ def test_a_keeper_that_has_not_answered_is_not_waited_for() -> None:
 
 def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    child = keeper.start(Program("version", ["--version"], log))
+    child = keeper.start("version", ["--version"], log)
     assert child.wait(WAIT) == 0
     assert log.read_text().startswith("dumpfilter ")
 
 
 def test_a_fork_ends_with_the_exit_code_of_the_command(keeper: Keeper, tmp_path: Path) -> None:
-    child = keeper.start(Program("bad", ["master", str(tmp_path / "none.index")], tmp_path / "log"))
+    child = keeper.start("bad", ["master", str(tmp_path / "none.index")], tmp_path / "log")
     assert child.wait(WAIT) == 1
     assert "none.index" in (tmp_path / "log").read_text()
 
 
 def test_a_program_that_does_not_exist_is_told_in_its_log(keeper: Keeper, tmp_path: Path) -> None:
     log, program = tmp_path / "log", str(tmp_path / "no-such-program")
-    assert keeper.start(Program("x", [program], log, is_executed=True)).wait(WAIT) == 127
+    assert keeper.start("x", [program], log, is_executed=True).wait(WAIT) == 127
     assert log.read_text().startswith(f"x: {program} cannot be started: [Errno 2] No such file")
 
 
@@ -99,9 +99,7 @@ def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path
         f"import subprocess, time; p = subprocess.Popen({list(SLEEP)!r}); "
         f"print(p.pid, file=open({str(note)!r}, 'w'), flush=True); time.sleep(1000)"
     )
-    child = keeper.start(
-        Program("parent", [sys.executable, "-c", parent], tmp_path / "log", is_executed=True)
-    )
+    child = keeper.start("parent", [sys.executable, "-c", parent], tmp_path / "log", is_executed=True)
     while not note.exists() or not note.read_text().strip():
         assert child.poll() is None
         time.sleep(0.01)
@@ -116,7 +114,7 @@ def test_signals_reach_children_and_grandchildren(keeper: Keeper, tmp_path: Path
 def test_children_end_with_the_keeper(tmp_path: Path) -> None:
     keeper = Keeper()
     log = tmp_path / "log"
-    children = [keeper.start(Program(f"sleep {number}", SLEEP, log, is_executed=True)) for number in range(2)]
+    children = [keeper.start(f"sleep {number}", SLEEP, log, is_executed=True) for number in range(2)]
     running = [(child.pid, start_time(child.pid)) for child in children]
     os.kill(keeper.process.pid, signal.SIGKILL)
     for child, (pid, started) in zip(children, running, strict=True):
@@ -124,16 +122,16 @@ def test_children_end_with_the_keeper(tmp_path: Path) -> None:
         wait_for_end(pid, started)
         assert child.wait(WAIT) == -signal.SIGKILL
     with pytest.raises(TestbedError, match="start it again"):
-        keeper.start(Program("late", SLEEP, log, is_executed=True))
+        keeper.start("late", SLEEP, log, is_executed=True)
     keeper.close()
 
 
 def test_children_end_with_a_killed_caller(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeper import Keeper, Program\n"
+        "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeper import Keeper\n"
         "keeper = Keeper(); log = Path(sys.argv[1])\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
-        "children = [keeper.start(Program('sleep', sleep, log, is_executed=True)) for _ in 'ab']\n"
+        "children = [keeper.start('sleep', sleep, log, is_executed=True) for _ in 'ab']\n"
         "print(keeper.process.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
     )
     caller = subprocess.Popen(
@@ -151,9 +149,7 @@ def test_children_end_with_a_killed_caller(tmp_path: Path) -> None:
 
 def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    children: list[Child] = [
-        keeper.start(Program("true", ["/bin/true"], log, is_executed=True)) for _ in range(8)
-    ]
+    children: list[Child] = [keeper.start("true", ["/bin/true"], log, is_executed=True) for _ in range(8)]
     assert [child.wait(WAIT) for child in children] == [0] * 8
 
 
@@ -170,7 +166,7 @@ def test_a_process_whose_start_is_interrupted_belongs_to_the_topology(
     with monkeypatch.context() as patched:
         patched.setattr(Connection, "recv", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            ground.start(Program("late", SLEEP, tmp_path / "log", is_executed=True))
+            ground.start("late", SLEEP, tmp_path / "log", is_executed=True)
     (child,) = ground._children
     assert child.poll() is None
     ground.end_all()

@@ -85,11 +85,11 @@ def test_a_process_that_survives_sigkill_keeps_no_other_from_its_end(tmp_path: P
                 raise subprocess.TimeoutExpired("n", timeout)
 
     processes = [Process(1, False), Process(2, True), Process(3, False)]
-    keeper: Any = SimpleNamespace(start=lambda program: program, end_if_importing=lambda: None)
+    keeper: Any = SimpleNamespace(start=lambda process, **_: process, end_if_importing=lambda: None)
     topology = parse_string("m[server=mariadb]")
     ground = Ground(topology, tmp_path, keeper, holds_files=False, start_timeout=1, wait_timeout=1)
     for process in processes:
-        ground.start(process)  # type: ignore[arg-type]
+        ground.start(process, is_executed=True)
     with pytest.raises(TestbedError, match="process 2 has not ended"):
         ground.end_all()
     assert all(process.is_killed for process in processes)
