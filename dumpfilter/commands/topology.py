@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 RUNNING = "A running topology"
 NODES = "Its nodes and links"
 
-_HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 _MOST_ERRORS = 1 << 20
 """The limit of the bytes that are read of the errors of a background process."""
 _POLL_SECONDS = 0.02
@@ -149,8 +148,6 @@ class UpSettings(Settings):
     """The time limit for the start of each node, such as 2m."""
     keep: bool = False
     """Leave the directory with logs and data after the end."""
-    table: bool = True
-    """Show a live table on a terminal."""
 
 
 @verb()
@@ -198,8 +195,8 @@ def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings) -
     ):
         # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
-            if given.table and console.is_terminal:
-                watch_status(lambda: bed.status().as_dict(), hint=_HINT)
+            if console.is_terminal:
+                watch_status(console, bed.status)
             console.print(status_view(bed.status().as_dict()))
             typer.echo(f"{bed.topology.name} is up in {bed.directory}")
             # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
@@ -324,15 +321,8 @@ _FOLLOW_SECONDS = 0.2
 """The interval at which ``dumpfilter topology logs --follow`` reads the log, seconds."""
 
 
-class StatusSettings(JsonOption, TopologyOptions):
-    """The options of ``dumpfilter topology status``: the topology's directory, JSON, and repetition at an interval."""
-
-    watch: float | None = setting(None, min=0.1, max=86_400, metavar="SECONDS")
-    """Show the status again after so many seconds, until Ctrl-C."""
-
-
 @verb(RUNNING)
-def status_command(given: StatusSettings) -> None:
+def status_command(place: TopologyOptions, output: JsonOption) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
 
     A node is a server, master or slave of the running topology, and a link is the network connection of two nodes. With
@@ -347,13 +337,10 @@ def status_command(given: StatusSettings) -> None:
 
         dumpfilter topology status --json | jq -r .nodes.web.url
     """
-    from dumpfilter.testbed.views import status_view, watch_status
+    from dumpfilter.testbed.views import status_view
 
-    if given.watch is not None and not given.as_json:
-        watch_status(lambda: given.ask("status"), given.watch)
-        return
-    status = given.ask("status")
-    given.print(status, status_view)
+    status = place.ask("status")
+    output.print(status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
 

@@ -14,11 +14,13 @@ from rich.text import Text
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate, human_seconds
 from dumpfilter.base.printable import printable
+from dumpfilter.testbed.values import TestbedStatus
 from dumpfilter.topology.links.shape import LinkShape
 
 REFRESH_SECONDS = 0.5
 """The interval at which the status of a topology on the terminal is refreshed, seconds."""
 
+_HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
 _BAD = "bold red"
 _LONGEST = 500
 """The most characters of a problem that are shown. A node's error may quote a statement."""
@@ -110,28 +112,17 @@ def bytes_or_nothing(nbytes: int | None) -> str:
     return NOTHING if nbytes is None else human_bytes(nbytes)
 
 
-def watch_status(
-    ask: Callable[[], dict[str, Any]],
-    seconds: float = REFRESH_SECONDS,
-    *,
-    hint: str = "",
-) -> NoReturn:
-    """Show the status of a running topology as tables on the terminal, refreshed every ``seconds``, until Ctrl-C.
-
-    ``ask`` returns the status as a dictionary. ``hint`` is a line below the tables. With a hint the display disappears
-    at its end. Without a hint the last tables stay on the terminal.
+def watch_status(console: Console, status: Callable[[], TestbedStatus]) -> NoReturn:
+    """Show the status of a running topology as tables on a terminal, refreshed at intervals, until Ctrl-C. Then the
+    display disappears. ``status`` returns the status.
     """
 
     def view() -> RenderableType:
-        status = ask()
-        head = Text(
-            f"{status['name']}, up for {status['uptime']:.0f} s in {status['directory']}", style="bold"
-        )
-        below = [Text(), Text(hint, style="dim")] if hint else []
-        return Group(head, Text(), status_view(status), *below)
+        told = status().as_dict()
+        head = f"{told['name']}, up for {told['uptime']:.0f} s in {told['directory']}"
+        return Group(Text(head, "bold"), Text(), status_view(told), Text(), Text(_HINT, "dim"))
 
-    console = Console(highlight=False)
-    with Live(view(), console=console, auto_refresh=False, transient=bool(hint)) as live:
+    with Live(view(), console=console, auto_refresh=False, transient=True) as live:
         while True:
-            time.sleep(seconds)
+            time.sleep(REFRESH_SECONDS)
             live.update(view(), refresh=True)
