@@ -317,10 +317,6 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
     show_results(results, given.output, progress, page=given.report, json=output.as_json)
 
 
-_FOLLOW_SECONDS = 0.2
-"""The interval at which ``dumpfilter topology logs --follow`` reads the log, seconds."""
-
-
 @verb(RUNNING)
 def status_command(place: TopologyOptions, output: JsonOption) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
@@ -593,13 +589,6 @@ class SqlSettings(NodeOptions):
     """How results are written."""
 
 
-class LogSettings(NodeOptions):
-    """The options of ``dumpfilter topology logs``: a node (server, master or slave), and whether to follow its log."""
-
-    follow: bool = setting(False, "--follow", "-f")
-    """Print new lines as they are written, until Ctrl-C."""
-
-
 @verb(NODES)
 def sql_command(given: SqlSettings) -> None:
     r"""Run statements on a real server, or on the console of a master or slave.
@@ -627,21 +616,12 @@ def sql_command(given: SqlSettings) -> None:
 
 
 @verb(NODES)
-def logs_command(given: LogSettings) -> None:
-    """Print a node's log.
+def logs_command(given: NodeOptions) -> None:
+    """Print a node's log, which is the file logs/NODE.log in the directory of the topology.
 
     Example:
 
-        dumpfilter topology logs web --follow
+        dumpfilter topology logs web
     """
-    seen = 0
-    while True:
-        # The topology is asked each time, since the end of the topology ends the command.
-        log = Path(given.ask("log", node=given.node))
-        data = log.read_bytes()[seen:] if log.exists() else b""
-        seen += len(data)
-        text = data.decode(errors="replace")
-        typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
-        if not given.follow:
-            return
-        time.sleep(_FOLLOW_SECONDS)
+    text = given.ask("logs", node=given.node)
+    typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -37,15 +36,7 @@ from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.simulation import flow
-from dumpfilter.simulation.plan import (
-    Clock,
-    Plan,
-    PlannedNode,
-    SetTraffic,
-    describe,
-    number_of,
-    plan_topology,
-)
+from dumpfilter.simulation import plan as plans
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.spark_jobs.engines import ThreadRunner
@@ -359,7 +350,7 @@ def _keeping(node: Node) -> Node:
     A real replica (MySQL or MariaDB server) keeps its relay logs, from which its lag is measured. A slave of dumpfilter
     reconnects soon after an outage, unless the user has set the interval. Other nodes are returned unchanged.
     """
-    if node.kind == "slave" and number_of(node, CONNECT_RETRY) is None:
+    if node.kind == "slave" and plans.number_of(node, CONNECT_RETRY) is None:
         return node.with_options(SHORT_RETRY)
     if node.server and node.reads:
         return node.with_options(KEEP_RELAY_LOGS)
@@ -479,7 +470,7 @@ class Committed(NamedTuple):
     times.
     """
 
-    traffic: SetTraffic
+    traffic: plans.SetTraffic
     keys: Mapping[Key, int]
     """The index of each transaction, by its identity."""
     is_whole: bool = True
@@ -493,7 +484,7 @@ class Measured(NamedTuple):
     received, and the traffic of each link. The results of the run are computed from them.
     """
 
-    plan: Plan
+    plan: plans.Plan
     setting: Setting
     committed: Mapping[str, Committed]
     """The committed transactions of each node that writes a binlog, by the node's name."""
@@ -524,7 +515,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
             measured = _run(experiment, variant, repetition, tell)
             found = [figures(measured, limit=limit)]
             if is_simulated:
-                plan = plan_topology(simulated(planned(experiment.topology, variant), measured.outages))
+                plan = plans.plan_topology(simulated(planned(experiment.topology, variant), measured.outages))
                 traffics = {name: one.traffic for name, one in measured.committed.items()}
                 results = simulate(plan, traffics, Options((measured.setting,), limit))
                 found += results.runs
@@ -535,7 +526,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
         name=experiment.name,
         command="dumpfilter topology run",
         sources=sources,
-        nodes=describe(experiment.topology),
+        nodes=plans.describe(experiment.topology),
         limit=limit,
         runs=tuple(runs),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -548,7 +539,7 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
 
     tell("starting")
     topology = topology_for(experiment.topology, variant)
-    plan = plan_topology(planned(experiment.topology, variant))
+    plan = plans.plan_topology(planned(experiment.topology, variant))
     with up(topology, hold=True) as bed:
         written = {name: bed[name].watched for name in plan.origins}
         received = {
@@ -656,12 +647,12 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
         except (DumpfilterError, pymysql.Error, OSError) as error:
             raise TestbedError(f"load.{node}: {error}") from None
 
-    with ThreadPoolExecutor(len(loads) or 1, "load") as pool:
+    with futures.ThreadPoolExecutor(len(loads) or 1, "load") as pool:
         running = [pool.submit(run, *one) for one in loads.items()]
 
         def wait(seconds: float) -> None:
             # The last item never ends, so that the wait is not over when all statements are.
-            ended, _ = futures.wait([*running, Future()], max(0.0, seconds), futures.FIRST_EXCEPTION)
+            ended, _ = futures.wait([*running, futures.Future()], max(0.0, seconds), futures.FIRST_EXCEPTION)
             for one in ended:
                 one.result()
 
@@ -673,27 +664,27 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
         one.result()
 
 
-def _committed(log: WatchedSet, plan: Plan, begin: int) -> Committed:
+def _committed(log: WatchedSet, plan: plans.Plan, begin: int) -> Committed:
     """Return the transactions that a node committed since the beginning of a run, with measured commit times. The node
     is an origin of the topology, and writes the binlog ``log``.
 
     ``plan`` has the filters under which the transactions' bytes are counted. ``begin`` is the time at which the run
     began, microseconds (``time.monotonic``).
     """
-    traffic: SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
+    traffic: plans.SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
     by_end = {one.end: one for one in read_log(log).transactions}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
     found = [by_end[Place(traffic.files[file], end)] for file, end in places]
     times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
     first = int(np.searchsorted(times, begin))
     return Committed(
-        replace(_since(traffic, first), time=times[first:], clock=Clock.GIVEN),
+        replace(_since(traffic, first), time=times[first:], clock=plans.Clock.GIVEN),
         {one.key: number for number, one in enumerate(found[first:])},
         is_whole=not first,
     )
 
 
-def _since(traffic: SetTraffic, first: int) -> SetTraffic:
+def _since(traffic: plans.SetTraffic, first: int) -> plans.SetTraffic:
     """Return a copy of the traffic (transactions with their bytes) of a binlog set without the transactions before the
     index ``first``. The other transactions are renumbered from 0.
     """
@@ -749,7 +740,7 @@ def figures(measured: Measured, *, limit: int) -> Run:
     return flow.run_of(groups, outcomes, flows.__getitem__, method=Method.MEASURED)
 
 
-def _flow(measured: Measured, node: PlannedNode, number: int, route: flow.Route) -> flow.Flow:
+def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.Route) -> flow.Flow:
     """Return the transactions that a node received over one channel, and their bytes, from the logs of a measured run.
     Times are microseconds since the first commit.
 

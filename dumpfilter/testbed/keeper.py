@@ -70,14 +70,13 @@ class Child:
                     self._code = -signal.SIGKILL
         return self._code
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: float) -> int:
         """Wait until the process has ended, and return its exit code. Raises subprocess.TimeoutExpired after
-        ``timeout`` seconds; None: no limit.
+        ``timeout`` seconds.
         """
         wait([self._handle], timeout)
         code = self.poll()
         if code is None:
-            assert timeout is not None
             raise subprocess.TimeoutExpired(self.name, timeout)
         return code
 

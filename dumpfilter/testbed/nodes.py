@@ -38,17 +38,8 @@ from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotRunnable, TestbedError
 from dumpfilter.testbed.keeper import Child
 from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.servers import server as servers
 from dumpfilter.testbed.servers import sql
-from dumpfilter.testbed.servers.server import (
-    ADDRESS,
-    REPLICATION,
-    Server,
-    end_process,
-    find_program,
-    free_port,
-    start_process,
-    write_secret,
-)
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
 from dumpfilter.topology.notations import toml_value
@@ -70,12 +61,12 @@ class OwnNode(TestbedNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self.account = sql.Account(REPLICATION, ground.replication_password)
+        self.account = sql.Account(servers.REPLICATION, ground.replication_password)
         # A hidden master, from which a check's reference reads, is no node of the topology.
         readers = ground.topology.readers.get(node.name, [])
         self.accounts: list[dict[str, Any]] = [
             {
-                "user": REPLICATION,
+                "user": servers.REPLICATION,
                 "server_ids": [ground.server_id(reader.name)],
                 "rules": [f"--{rule}" for rule in one.rules],
             }
@@ -89,10 +80,10 @@ class OwnNode(TestbedNode):
     @property
     def server(self) -> sql.SqlServer:
         account = sql.Account(DEFAULT_USER, self._ground.console_password)
-        return sql.SqlServer(self.name, "mysql", ADDRESS, self._ports["sql"], account)
+        return sql.SqlServer(self.name, "mysql", servers.ADDRESS, self._ports["sql"], account)
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        return ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
+        return servers.ADDRESS, self._ports["replica" if reader == "server" else "grpc"]
 
     def _arguments(self) -> list[str]:
         """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
@@ -117,7 +108,7 @@ class OwnNode(TestbedNode):
 
         def launch(_: int) -> Child:
             if is_new:
-                self._ports = {purpose: free_port() for purpose in options}
+                self._ports = {purpose: servers.free_port() for purpose in options}
             arguments = [
                 self.kind,
                 *self._arguments(),
@@ -134,7 +125,7 @@ class OwnNode(TestbedNode):
         def lacks() -> str:
             return "" if all(file.exists() for file in files.values()) else "did not get ready"
 
-        start_process(
+        servers.start_process(
             f"{self.name}: the {self.kind}", launch, lacks, log=self.log, timeout=ground.start_timeout
         )
 
@@ -148,11 +139,11 @@ class OwnNode(TestbedNode):
             return []
         file = self.directory / "replicas.toml"
         password = {"password": self._ground.replication_password}
-        write_secret(file, f"replica = {toml_value([one | password for one in self.accounts])}\n")
+        servers.write_secret(file, f"replica = {toml_value([one | password for one in self.accounts])}\n")
         return ["--config", str(file)]
 
     def _end(self, *, in_order: bool) -> None:
-        end_process(self.process, in_order=in_order, timeout=END_TIMEOUT)
+        servers.end_process(self.process, in_order=in_order, timeout=END_TIMEOUT)
 
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
         return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
@@ -210,13 +201,11 @@ class Master(OwnNode):
 
     def counted_for(self, server_id: int) -> dict[str, Any]:
         with contextlib.suppress(DumpfilterError):
-            rows = self.execute(
-                "SELECT bytes_sent, bytes_dropped FROM dumpfilter.slaves WHERE server_id = %s", (server_id,)
+            ((sent, dropped),) = self.execute(
+                "SELECT SUM(bytes_sent), SUM(bytes_dropped) FROM dumpfilter.slaves WHERE server_id = %s",
+                (server_id,),
             )
-            return {
-                "bytes_received": sum(sent for sent, _ in rows),
-                "bytes_dropped": sum(dropped for _, dropped in rows),
-            }
+            return {"bytes_received": int(sent or 0), "bytes_dropped": int(dropped or 0)}
         return {}
 
     def applied_place(self, feed: Feed) -> Place:
@@ -392,8 +381,8 @@ class StartedServer(SqlNode):
         domain = [f"--gtid-domain-id={origins.index(self.name)}"] if self.name in origins[1:] else []
         # A replica does not write the statements to its binlog.
         self._init = (sql.DIALECTS[node.family].without_binlog, *node.init) if feeds else node.init
-        self._server = Server(
-            find_program(node.family, node.program, node.root or ""),
+        self._server = servers.Server(
+            servers.find_program(node.family, node.program, node.root or ""),
             self.directory,
             name=self.name,
             server_id=ground.server_id(self.name),
@@ -409,7 +398,7 @@ class StartedServer(SqlNode):
         self._query = f"?{urlencode(options)}"
 
     @property
-    def server(self) -> Server:
+    def server(self) -> servers.Server:
         return self._server
 
     def _begin(self) -> None:
@@ -494,11 +483,9 @@ class StartedServer(SqlNode):
         Raises NodeIsDown for a server that does not run.
         """
         self._check_running()
-        delayed = partial(
-            self.server.dialect.delayed, seconds=math.ceil(seconds), applies=not self._is_paused
-        )
+        applies, delayed = not self._is_paused, self.server.dialect.delayed
         for feed in self.feeds:
-            self.server.sql(*delayed(feed.channel))
+            self.server.sql(*delayed(feed.channel, math.ceil(seconds), applies=applies))
         self._held_behind = seconds
 
     def end_connections(self) -> None:

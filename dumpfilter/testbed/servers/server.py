@@ -26,6 +26,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from dumpfilter.analyse.report.output import written_together
+from dumpfilter.base.errors import OutputError
 from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
@@ -197,7 +199,7 @@ def make_data(program: Program, directory: Path, options: Sequence[str] = ()) ->
     fixed = [*sql.DIALECTS[program.family].small, *own]
     try:
         shutil.copytree(_template(program, fixed), directory, symlinks=True)
-    except OSError as error:
+    except (OSError, OutputError) as error:
         if directory.exists():
             raise StartFailed(f"{directory}: the data directory cannot be made: {error}") from None
         # A user without a usable cache directory waits a little longer.
@@ -217,14 +219,8 @@ def _template(program: Program, fixed: Sequence[str]) -> Path:
     with open(f"{home}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.exists():
-            making = home.with_name(f"{home.name}.new")
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir(mode=0o700)
-            try:
+            with written_together(home) as making:
                 _make(program, making / "data", fixed)
-                making.rename(home)
-            finally:
-                shutil.rmtree(making, ignore_errors=True)
     return home / "data"
 
 
