@@ -23,7 +23,7 @@ import typer
 
 from dumpfilter.base.compiler import notice
 from dumpfilter.base.endings import endings_interrupt, ignore_endings
-from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
@@ -109,24 +109,12 @@ class JsonOption(Settings):
             Console(highlight=False).print(view(told))
 
 
-def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of a topology's nodes that begin with ``incomplete``, for the completion of a shell.
-
-    The topology is the one in the directory that the command line names. The result is empty after an error, since the
-    shell would print the error's text.
-    """
-    place = TopologyOptions(directory=ctx.params.get("directory") or DIRECTORY)
-    with contextlib.suppress(DumpfilterError, OSError):
-        return sorted(name for name in place.ask("status")["nodes"] if name.startswith(incomplete))
-    return []
-
-
 class NodeOptions(TopologyOptions):
     """The directory of a running topology, and the argument that names one of its nodes: a server, a master, a slave, a
     recording or a workload.
     """
 
-    node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
+    node: str = setting(metavar="NODE", is_argument=True)
     """The name of the node."""
 
 
@@ -357,7 +345,7 @@ class WaitSettings(WaitOptions):
     limit, and whether recordings must be written to their end first.
     """
 
-    node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
+    node: str = setting("", metavar="[NODE]", is_argument=True)
     """The name of a node. Without it all nodes are waited for."""
     done: bool = False
     """First wait until recordings and workloads have written everything."""

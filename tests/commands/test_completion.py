@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from dumpfilter.cli import main
 from dumpfilter.commands.simulate import complete_variant
-from dumpfilter.testbed import directory
-from dumpfilter.testbed.errors import NotUp
 from tests.commands.in_process import run
 
 
@@ -26,21 +23,6 @@ def completed(*words: str) -> list[str]:
         done = run()
     assert not done.stderr
     return done.stdout.split()
-
-
-@pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """A topology that is up in each directory but "down". Return the directories that are asked."""
-    asked: list[Path] = []
-
-    def ask(self: directory.Control, verb: str) -> dict[str, object]:
-        asked.append(self.directory)
-        if self.directory.name == "down":
-            raise NotUp("no topology is up")
-        return {"nodes": {"web": {}, "m": {}, "warehouse": {}}}
-
-    monkeypatch.setattr(directory.Control, "ask", ask)
-    return asked
 
 
 @pytest.mark.parametrize("name", ["dumpfilter", "/tree/dumpfilter/__main__.py"])
@@ -64,15 +46,3 @@ def test_variants() -> None:
 
 def test_a_value_of_all_commands() -> None:
     assert completed("--log-format", "j") == ["json"]
-
-
-@pytest.mark.parametrize("verb", ["kill", "sql", "wait", "logs"])
-def test_nodes(verb: str, nodes: list[Path]) -> None:
-    assert completed("topology", verb, "w") == ["warehouse", "web"]
-    assert completed("topology", verb, "--directory", "there", "m") == ["m"]
-    assert nodes == [Path("dumpfilter-topology"), Path("there")]
-
-
-def test_no_nodes_without_a_topology(nodes: list[Path]) -> None:
-    assert completed("topology", "kill", "--directory", "down", "w") == []
-    assert nodes == [Path("down")]

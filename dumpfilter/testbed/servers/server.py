@@ -525,16 +525,8 @@ class Server(sql.SqlServer):
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in ``timeout``
-        seconds is killed.
+        seconds is killed. MySQL waits about ten seconds for the threads that send the binlog to replicas.
         """
-        if self.is_running and self.family == "mysql":
-            # MySQL's dump threads would delay the server's end by about ten seconds.
-            with contextlib.suppress(TestbedError):
-                # Without the limit a replica would be back before the server ends. It does not hold the administrator.
-                self.sql("SET GLOBAL max_connections = 1")
-                for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
-                    if str(command).startswith("Binlog Dump"):
-                        self.sql(f"KILL {number}")
         end_process(self.process, in_order=True, timeout=timeout)
 
     def kill(self) -> None:
