@@ -60,12 +60,8 @@ def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout:
         elif isinstance(node, StartedServer) and node.feeds and node.is_running:
             broken += references.check(node, max(deadline - time.monotonic(), LEAST_CHECK))
             # The replica's data may be right all the same, if another channel has brought the same transactions.
-            broken += [
-                f"{node.name}{f', channel {one.channel}' if one.channel else ''}: the SQL thread has stopped: "
-                f"{'; '.join(one.errors)}"
-                for one in node.channels()
-                if one.sql == "No" and one.errors
-            ]
+            stopped = (one for one in node.channels() if one.sql == "No" and one.errors)
+            broken += [f"{node.name}: {one.threads}" for one in stopped]
     if broken:
         raise LawBroken("the law is broken:\n" + "\n".join(broken))
 

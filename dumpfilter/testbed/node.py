@@ -22,21 +22,12 @@ from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.waiting import until
+from dumpfilter.testbed import values
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper
 from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
 from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
-from dumpfilter.testbed.values import (
-    NO_LAG,
-    ChannelState,
-    Lag,
-    LinkStatus,
-    NodeStatus,
-    Place,
-    State,
-    sum_known,
-)
 from dumpfilter.topology import notations
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.shape import Counters, LinkShape, LinkState
@@ -227,13 +218,13 @@ class TestbedLink(OpenLink):
         self.reshape(replace(shape, delay=shape.delay + held))
         self.shape, self._held = shape, held
 
-    def status(self, counters: Counters | None = None) -> LinkStatus:
+    def status(self, counters: Counters | None = None) -> values.LinkStatus:
         """Return the link's status: its state (such as ``cut``), rate, delay, jitter, bytes and connections.
 
         ``counters`` are the link's counters, if the caller has read them already; None: they are read.
         """
         found = self.counters if counters is None else counters
-        return LinkStatus(
+        return values.LinkStatus(
             name=self.name,
             source=self.source,
             target=self.target,
@@ -260,7 +251,7 @@ class Goal(NamedTuple):
     """A position that replicas shall reach: the end that the binlog of the node ``origin`` had at one moment."""
 
     origin: TestbedNode
-    place: Place
+    place: values.Place
     gtids: str = ""
     """The GTID set, at the goal's position, of the binlog that ``origin`` wrote. Empty if it was not read."""
 
@@ -333,7 +324,7 @@ class TestbedNode(abc.ABC):
         self.directory = ground.directory / node.name
         self.log = ground.directory / "logs" / f"{node.name}.log"
         """The file of the node's log."""
-        self._state: State = "starting"
+        self._state: values.State = "starting"
         self._ground = ground
         self._lock = threading.RLock()
         self._held_behind = 0.0
@@ -423,7 +414,7 @@ class TestbedNode(abc.ABC):
         return self.process
 
     @property
-    def state(self) -> State:
+    def state(self) -> values.State:
         """The state of the node, such as ``running``, or ``failed`` if its process has ended by itself."""
         process = self.process
         has_ended = process is not None and process.poll() is not None
@@ -505,7 +496,7 @@ class TestbedNode(abc.ABC):
 
     # -- progress
 
-    def status(self) -> NodeStatus:
+    def status(self) -> values.NodeStatus:
         """Return the node's status: its state, ports, position, GTIDs, lag, and problems as texts."""
         problems = []
         if self.state == "failed":
@@ -517,7 +508,7 @@ class TestbedNode(abc.ABC):
             problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
         has_sql = "sql" in self._ports
         login = {"url": self.url, "user": self.user, "password": self.password} if has_sql else {}
-        return NodeStatus(
+        return values.NodeStatus(
             name=self.name,
             kind=self.kind,
             state=self.state,
@@ -529,7 +520,7 @@ class TestbedNode(abc.ABC):
             lag=_most(channels),
             rate=sum(feed.link.throughput for feed in self.feeds if feed.link is not None),
             # A server without channels does not know it. A recording or workload drops nothing.
-            saved=sum_known(one.bytes_dropped for one in channels)
+            saved=values.sum_known(one.bytes_dropped for one in channels)
             if channels or self.kind == "server"
             else 0,
             channels=channels,
@@ -538,7 +529,7 @@ class TestbedNode(abc.ABC):
             **login,
         )
 
-    def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
+    def _told_channels(self, problems: list[str]) -> tuple[values.ChannelState, ...]:
         """Return the state of each replication channel of the node, including what only a running process can tell.
         Thread states and byte counters are examples.
 
@@ -547,7 +538,9 @@ class TestbedNode(abc.ABC):
         return self.channels()
 
     @abc.abstractmethod
-    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
+    def _position(
+        self, channels: Sequence[values.ChannelState], problems: list[str]
+    ) -> tuple[values.Place, str]:
         """Return the node's position in a binlog (file and byte offset) and its GTID set as text, for its status.
 
         ``channels`` are the states of the node's replication channels. A message about each part that cannot be read is
@@ -561,14 +554,14 @@ class TestbedNode(abc.ABC):
         """
         return None
 
-    def channels(self) -> tuple[ChannelState, ...]:
+    def channels(self) -> tuple[values.ChannelState, ...]:
         """Return the state of each replication channel of the node, one for each source. Empty for a node without
         sources.
         """
         return ()
 
     @property
-    def lag(self) -> Lag:
+    def lag(self) -> values.Lag:
         """The largest lag of the node's channels behind the nodes that wrote its data.
 
         A node that does not run stays at its last position, so that its lag grows with each transaction that these
@@ -611,7 +604,7 @@ class TestbedNode(abc.ABC):
         stopped_before = False
         while lack := self._lack(goal, max(min(_TURN, deadline - time.monotonic()), 0.0)):
             self._check_running()
-            threads: list[ChannelState] = []
+            threads: list[values.ChannelState] = []
             if self.applies and not self._is_paused:
                 with contextlib.suppress(DumpfilterError):
                     threads = channel_states(self.server)
@@ -754,8 +747,8 @@ class TestbedNode(abc.ABC):
             self.hold_behind(0.0)
 
 
-def _most(channels: Sequence[ChannelState]) -> Lag:
-    """Return the largest lag of replication channels, compared by its seconds. Without channels the result is NO_LAG, a
-    lag of 0.
+def _most(channels: Sequence[values.ChannelState]) -> values.Lag:
+    """Return the largest lag of replication channels, compared by its seconds. Without channels the result is a lag of
+    0.
     """
-    return max((one.lag for one in channels), default=NO_LAG)
+    return max((one.lag for one in channels), default=values.NO_LAG)
