@@ -27,17 +27,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dumpfilter.base.compiler.notice import on_compilation, told_once
+from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.base.endings import ENDINGS
 from dumpfilter.base.helper import Helper, serve
 from dumpfilter.testbed.errors import TestbedError
 
 # -- the client
-
-COMPILES = "compiles"
-"""The message by which the keeper tells its caller that it compiles kernels (compiled functions). The message can come
-before the keeper's first answer.
-"""
 
 
 class Child:
@@ -127,13 +122,9 @@ class Keeper(Helper):
         another program, such as a real server. ``name`` is the child's name in ``ps`` and in errors. ``log`` is the
         file for its standard output and standard error.
         """
-        return Child(self, name, self.ask("start", name, arguments, log, is_executed))
-
-    def _receive(self) -> Any:
-        while (answer := super()._receive()) == COMPILES:
-            told_once()
+        pid = self.ask("start", name, arguments, log, is_executed)
         self._has_answered = True
-        return answer
+        return Child(self, name, pid)
 
     def ended(self) -> TestbedError:
         return TestbedError(
@@ -257,13 +248,6 @@ class _KeeperProcess:
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
         sys.exit(0)
 
-    def tell_of_compilation(self) -> None:
-        """Tell the process that started this keeper process that the keeper compiles. Do nothing if that process has
-        ended.
-        """
-        with contextlib.suppress(ConnectionError):
-            self._caller.send(COMPILES)
-
 
 def _end_with_parent(parent: int) -> None:
     """Make the kernel kill this process when its parent ends. Exit now if the process ``parent`` has already ended."""
@@ -289,12 +273,11 @@ def main() -> None:
         _set_name("df keeper")
         # Imports make many objects and hardly any garbage.
         gc.disable()
-        # Compiling can take a minute.
-        on_compilation(keeper.tell_of_compilation)
+        # The caller imports kernels, too, and tells that they are compiled.
+        on_compilation(None)
         # A forked child need not import the modules of masters and slaves.
         for name in ("edge", "master.process", "slave.process", "cli"):
             importlib.import_module(f"{_COMMAND}.{name}")
-        on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()
         gc.enable()

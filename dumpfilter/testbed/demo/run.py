@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -41,7 +40,6 @@ one.
 """
 
 _RECORDING = Path(__file__).with_name("recording")
-_MARKER = "dumpfilter-demo"
 
 
 _RULES = ("replicate-do-db=shop",)
@@ -64,11 +62,11 @@ _SCHEMA = (
 def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
 
-    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results. The files
-    of an earlier demonstration there are removed. With ``split`` Spark jobs follow. With ``servers`` the demonstration
+    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results. Those of
+    an earlier demonstration there are replaced. With ``split`` Spark jobs follow. With ``servers`` the demonstration
     ends with real MariaDB servers, if MariaDB is installed.
 
-    Raises OutputError if ``output`` has other files, or if ``binlogs`` does not exist. Raises DumpfilterError when a
+    Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError for other files in these places, when a
     process fails, or when a filtered slave ends in another state than a slave that reads everything and filters for
     itself.
     """
@@ -76,12 +74,12 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
     source = binlogs or _RECORDING
     if not source.exists():
         raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
-    _make_room(output)
+    output.mkdir(parents=True, exist_ok=True)
     sent = _replicate(console, source)
     if split:
         engine = _engine()
         console.print(f"[bold]3.[/] the binlog is split by schema, with {engine}")
-        run("split", str(source), "--output", str(output / "split"), engine)
+        run("split", str(source), "--output", str(output / "split"), "--overwrite", engine)
         console.print("[bold]4.[/] what the slaves are sent, worked out from the binlog alone")
         _work_out(source, output, sent, engine)
         console.print("worked out: to the byte what the master sent to each slave above")
@@ -143,18 +141,6 @@ def _engine() -> str:
     return "--engine=local"
 
 
-def _make_room(output: Path) -> None:
-    """Create the output directory, or remove everything in it that an earlier demonstration wrote. Raises OutputError
-    for a directory with other files.
-    """
-    if output.exists() and any(output.iterdir()):
-        if not (output / _MARKER).exists():
-            raise OutputError(f"{output}: not empty, and not made by an earlier demo; name another --output")
-        shutil.rmtree(output)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / _MARKER).touch()
-
-
 def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) -> None:
     """Run the bandwidth job, which computes from the binlog set ``source`` alone how many bytes a master sends to each
     slave, and check its result.
@@ -165,7 +151,7 @@ def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) 
     """
     report = output / "bandwidth"
     slaves = [f"--slave={name}:{' '.join(f'--{rule}' for rule in rules)}" for name, rules in SLAVES.items()]
-    run("bandwidth", str(source), *slaves, "--output", str(report), engine)
+    run("bandwidth", str(source), *slaves, "--output", str(report), "--overwrite", engine)
     figures = json.loads((report / "results.json").read_text("utf-8"))
     computed = {one["name"]: one["master_side"]["bytes"] for one in figures["slaves"]}
     for name, nbytes in sent.items():

@@ -243,29 +243,27 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
     common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
     try:
         if program.family == "mariadb":
             initialize = [program.install, "--no-defaults", *common, "--skip-test-db", "--skip-name-resolve"]
-            _run([*initialize, "--auth-root-authentication-method=normal"], environment)
+            _run([*initialize, "--auth-root-authentication-method=normal"])
         else:
-            _run([*program.command, *common, "--initialize-insecure"], environment)
+            _run([*program.command, *common, "--initialize-insecure"])
             # The file has the server's UUID. A server without the file makes a UUID of its own.
             (data / "auto.cnf").unlink(missing_ok=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(command: list[str], environment: dict[str, str]) -> None:
-    """Run a command line to its end, in the given environment variables. If the call is interrupted, all processes of
-    the command are killed.
+def _run(command: list[str]) -> None:
+    """Run a command line to its end. If the call is interrupted, all processes of the command are killed.
 
     Raises StartFailed if the command fails, cannot be run, or does not end within ``_TIMEOUT`` seconds.
     """
     null, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     try:
         with subprocess.Popen(
-            command, env=environment, stdin=null, stdout=pipe, stderr=both, start_new_session=True
+            command, stdin=null, stdout=pipe, stderr=both, start_new_session=True
         ) as process:
             try:
                 told, _ = process.communicate(timeout=_TIMEOUT)
