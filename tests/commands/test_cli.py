@@ -127,7 +127,6 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             "README.md: cannot be made: File exists",
         ),
         (["demo", "nowhere"], 1, "nowhere"),
-        (["demo", "--output", "tests"], 1, "not empty"),
     ],
 )
 def test_wrong_input_is_one_line_and_a_code(
