@@ -66,9 +66,9 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
     an earlier demonstration there are replaced. With ``split`` Spark jobs follow. With ``servers`` the demonstration
     ends with real MariaDB servers, if MariaDB is installed.
 
-    Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError for other files in these places, when a
-    process fails, or when a filtered slave ends in another state than a slave that reads everything and filters for
-    itself.
+    Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError when a process fails, also because of other
+    files in these places. Raises LawBroken when a slave ends in another state than a slave that reads everything and
+    filters for itself.
     """
     console = Console(highlight=False)
     source = binlogs or _RECORDING
