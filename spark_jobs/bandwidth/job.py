@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.by_heading import Headings, HeadingSums, OverTimeOptions, over_time
-from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level, warning_line
+from dumpfilter.analyse.lint.findings import Level, warning_line
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.report.measures import Audience, Division, OverTime
@@ -349,20 +349,6 @@ _MOST_DECISIONS = 1_000_000
 not checked, to bound the time.
 """
 
-_WRONG_NAMES = frozenset(
-    {
-        Code.COMMA,
-        Code.QUOTES,
-        Code.CASE,
-        Code.WILDCARD,
-        Code.ESCAPE,
-        Code.WRONG_KIND,
-        Code.RENAMED,
-        Code.MISSPELLED,
-    }
-)
-"""The codes of warnings about rules that match nothing because of their spelling."""
-
 
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
@@ -376,7 +362,7 @@ def filter_warnings(
         is_whole: whether ``subjects`` is complete. If damaged files were skipped, a rule's table may be in them.
 
     The terminal shows only a few warnings. The first warning about each filter therefore precedes the second one about
-    any filter. Filters that pass nothing come first, and a misspelled name comes before the fault that the name causes.
+    any filter. Lint's first warnings are about names, whose spelling can be the cause of the rest.
 
     The warnings have no binlog positions, because measurements do not contain any. Filters beyond a limit of
     :data:`_MOST_DECISIONS` are not checked, so they have no warnings.
@@ -387,26 +373,15 @@ def filter_warnings(
     for name, one in slaves:
         alike.setdefault((type(one), one.rules, one.names), (one, []))[1].append(name)
     most = max(1, _MOST_DECISIONS // (len(subjects) + 1))
-    ranked: list[tuple[tuple[int, bool, int], str, list[str]]] = []
+    ranked: list[tuple[int, str, list[str]]] = []
     for one, names in list(alike.values())[:most]:
         warnings = [warning for warning in lint(one, known) if warning.level is Level.WARNING]
-        something_passes = all(warning.code is not Code.NOTHING_PASSES for warning in warnings)
-        for place, warning in enumerate(sorted(warnings, key=_rank)):
-            text = replace_invalid_utf8(visible(warning_line(warning)))
-            ranked.append(((place, something_passes, _rank(warning)), text, names))
+        texts = (replace_invalid_utf8(visible(warning_line(warning))) for warning in warnings)
+        ranked += [(place, text, names) for place, text in enumerate(texts)]
     found: dict[str, list[str]] = {}
     for _, text, names in sorted(ranked, key=itemgetter(0)):
         found.setdefault(text, []).extend(names)
     return found
-
-
-def _rank(warning: FilterWarning) -> int:
-    """Return a key by which a filter's warnings are sorted: 0 for a misspelled name, 1 for a filter that passes
-    nothing, 2 for others. A misspelled name can be the cause of the rest.
-    """
-    if warning.code in _WRONG_NAMES:
-        return 0
-    return 1 if warning.code is Code.NOTHING_PASSES else 2
 
 
 def bandwidth(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -293,30 +293,14 @@ def closest(value: str, known: Iterable[str]) -> str | None:
 
     The parts before and after a dot are compared separately.
     """
-    best, found = _CLOSE, None
-    parts = [likeness_to(part) for part in value.split(".")]
-    for name in islice(known, _MOST_COMPARED):
-        others = name.split(".")
-        if len(others) == len(parts):
-            alike = min(part(other) for part, other in zip(parts, others, strict=True))
-            if alike >= best:
-                best, found = alike, name
-    return found
-
-
-def likeness_to(name: str) -> Callable[[str], float]:
-    """Return a function that computes the similarity of a name to ``name``: difflib's ratio, or 0 if it is below
-    :data:`_CLOSE`.
-    """
-    matcher = difflib.SequenceMatcher(None, b=name)
-
-    @functools.cache
-    def ratio(other: str) -> float:
-        matcher.set_seq1(other)
-        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        return matcher.ratio() if all(bound() >= _CLOSE for bound in bounds) else 0.0
-
-    return ratio
+    parts = value.split(".")
+    names = [name.split(".") for name in islice(known, _MOST_COMPARED)]
+    names = [name for name in names if len(name) == len(parts)]
+    for k, part in enumerate(parts):
+        others = {name[k] for name in names}
+        close = set(difflib.get_close_matches(part, others, max(1, len(others)), _CLOSE))
+        names = [name for name in names if name[k] in close]
+    return next(iter(difflib.get_close_matches(value, map(".".join, names), 1, 0)), None)
 
 
 def _value(rule: Rule) -> str:

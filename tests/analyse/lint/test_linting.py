@@ -5,15 +5,13 @@ The bounded search for a misspelled name finds what difflib's ratio finds.
 
 from __future__ import annotations
 
-import difflib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import knowledge_of
-from dumpfilter.analyse.lint.linting import closest, likeness_to, lint
+from dumpfilter.analyse.lint.linting import closest, lint
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
@@ -933,17 +931,6 @@ def test_functions_and_triggers_that_run_each_other() -> None:
     )
     assert "routine" in codes(knowledge(*lines), "ignore-table=shop.b")
     assert "trigger" in codes(knowledge(*lines), "ignore-table=shop.c")
-
-
-NAMES = st.text("ab_1", max_size=8)
-
-
-@given(NAMES, st.lists(NAMES, max_size=4))
-def test_likeness_is_the_ratio_where_names_are_alike(name: str, others: list[str]) -> None:
-    likeness = likeness_to(name)
-    for other in others * 2:
-        ratio = difflib.SequenceMatcher(None, other, name).ratio()
-        assert likeness(other) == (ratio if ratio >= 0.75 else 0.0)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_notes_are_left_out() -> None:
     assert filter_warnings([("a", unused)], SUBJECTS, is_whole=True) == {}
 
 
-def test_the_gravest_warning_of_each_slave_comes_first() -> None:
+def test_the_first_warning_of_each_slave_comes_first() -> None:
     """A warning of a third slave is not hidden behind the second warning of the first one."""
     slaves = [
         ("two", Filter.from_options(["--replicate-ignore-db=hr", "--replicate-do-db=shop"])),
@@ -33,8 +33,8 @@ def test_the_gravest_warning_of_each_slave_comes_first() -> None:
     ]
     found = filter_warnings(slaves, SUBJECTS, is_whole=True)
     assert [(*names, text.split(":")[0]) for text, names in found.items()] == [
-        ("broken", "wildcard"),
-        ("comma", "comma"),
         ("two", "not-asked"),
+        ("comma", "comma"),
+        ("broken", "wildcard"),
         ("broken", "nothing-passes"),
     ]
