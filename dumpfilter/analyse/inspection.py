@@ -32,7 +32,7 @@ from dumpfilter.analyse.by_heading import (
     over_time,
     rates,
 )
-from dumpfilter.analyse.report.measures import OverTime, wider
+from dumpfilter.analyse.report.measures import OverTime
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import human_bytes, human_duration, human_files, share, shorten, utc
 from dumpfilter.analyse.traffic.facts import Ints, sums
@@ -51,7 +51,7 @@ from dumpfilter.binlog.events import (
     event_name,
     types_of,
 )
-from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, empty_set
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.index.fileset import BinlogSet, SegmentReader, gtids_before
@@ -250,10 +250,12 @@ class Largest:
         owned = subject >= 0
         numbers, which = np.unique(subject[owned], return_inverse=True)
         weights = sums(which, size[owned], len(numbers))
+        txn = segment.transaction_of(first)
+        source = int(segment.txn_source[txn])
         return Large(
             file=segment.file,
             position=int(segment.offset[first]),
-            gtid=self._gtid(segment, segment.transaction_of(first)),
+            gtid="" if source < 0 else self._sources.gtid(source, int(segment.txn_number[txn])),
             time=int(segment.time[end - 1]) or None,
             bytes=int(flat.stored[events].sum()),
             bytes_uncompressed=int(size.sum()),
@@ -262,16 +264,6 @@ class Largest:
             of_subjects=Counter(dict(zip(numbers.tolist(), weights.tolist(), strict=True))),
             changes={_CHANGES[kind] for kind in np.unique(segment.type[events]).tolist() if kind in _CHANGES},
         )
-
-    def _gtid(self, segment: Segment, txn: int) -> str:
-        number = int(segment.txn_source[txn])
-        if number < 0:
-            return ""
-        first, second = self._sources.key(number)
-        gno = int(segment.txn_number[txn])
-        if isinstance(first, bytes):
-            return str(MysqlGtid(first, gno, str(second)))
-        return str(MariadbGtid(first, int(second), gno))
 
 
 _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.change}
@@ -596,12 +588,6 @@ def _volume(flat: FlatEvents, which: npt.NDArray[np.bool_]) -> Volume:
     return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.segment.size[which].sum()))
 
 
-_BARS = " ▁▂▃▄▅▆▇█"
-"""The characters that draw rates as a line of bars, by height."""
-
-_WIDTH = 64
-"""The maximum number of bars in a line of rates. With its heading the line fits into 80 columns."""
-
 _TEXT_SHOWN = 38
 """The maximum length of a statement's text, characters. The MySQL GTID in the line above is at least as long."""
 
@@ -648,7 +634,7 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
         _print_over_time(console, found.over_time, top)
     _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
     _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
-    _print_rates(console, found.rates)
+    _print_highest_rate(console, found.rates)
 
 
 def _files(found: Inspection) -> str:
@@ -749,38 +735,14 @@ def _print_over_time(console: Console, found: OverTime, top: int) -> None:
     console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
 
 
-def _print_rates(console: Console, rates: Rates) -> None:
-    """Print bytes and transactions over time as two lines of bars. Periods without traffic have no bar, so that a
-    single wrong timestamp takes one bar only.
-    """
-    timed = [(one.start, one) for one in rates.buckets if one.start is not None]
-    if not timed:
-        return
-    width = each = rates.bucket_seconds
-    while len({start // each for start, _ in timed}) > _WIDTH:
-        each = wider(each)
-    _, place = np.unique([start // each for start, _ in timed], return_inverse=True)
-    console.print(
-        f"[bold]Rates over time[/], {utc(timed[0][0])} to {_time(timed[-1][0] + width)}, "
-        f"{human_duration(each)} a bar"
-    )
-    for name in ("bytes", "transactions"):
-        sums = np.bincount(place, weights=[getattr(one, name) for _, one in timed])
-        console.print(f"{name:>12} {_line(sums)}", highlight=False, no_wrap=True, overflow="crop")
-    start, busiest = max(timed, key=lambda pair: pair[1].bytes)
-    console.print(
-        f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(start)} "
-        f"on, for {human_duration(width)}"
-    )
-    untimed = sum(one.transactions for one in rates.buckets if one.start is None)
-    if untimed:
-        console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
-
-
-def _line(sums: npt.NDArray[Any]) -> str:
-    highest = float(sums.max()) or 1.0
-    heights = np.ceil(sums / highest * (len(_BARS) - 1)).astype(int)
-    return "".join(_BARS[height] for height in heights)
+def _print_highest_rate(console: Console, rates: Rates) -> None:
+    timed = [(one.bytes, one.start) for one in rates.buckets if one.start is not None]
+    if timed:
+        nbytes, start = max(timed, key=lambda pair: pair[0])
+        console.print(
+            f"highest rate: {nbytes / rates.bucket_seconds:,.0f} bytes a second from {_time(start)} on, "
+            f"for {human_duration(rates.bucket_seconds)}"
+        )
 
 
 def _percent(size: int, total: int) -> str:

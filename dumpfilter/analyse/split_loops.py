@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s, Int64s2
-from dumpfilter.base.compiler.kernels import inlined, kernel
+from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog import roles as R
 
 NO_OUTPUT = 0
@@ -90,29 +90,6 @@ def set_owners(
             txn_owner[t] = lowest
 
 
-@inlined
-def _first_from(events, k, offset):
-    """Return the index of the first of ``events`` (ascending offsets) from ``offset`` on. The search is fastest if this
-    index is ``k`` or shortly after.
-    """
-    if k >= events.size or events[k] > offset:
-        k = np.int64(0)
-    step = np.int64(1)
-    end = k
-    while end < events.size and events[end] < offset:
-        k = end + 1
-        end += step
-        step *= 2
-    end = min(end, np.int64(events.size))
-    while k < end:
-        middle = (k + end) >> 1
-        if events[middle] < offset:
-            k = middle + 1
-        else:
-            end = middle
-    return k
-
-
 @kernel
 def count_received(pieces: Int64s2, replaced: int, ends: Int64s, events: Int64s, out: Int64s2):
     """Fill ``out`` with a row for each pair of an output and a transaction of which the output receives an event, in
@@ -125,7 +102,7 @@ def count_received(pieces: Int64s2, replaced: int, ends: Int64s, events: Int64s,
         ends: the offset at which each transaction ends.
         events: the offset of each event.
     """
-    n = k = until = t = nbytes = count = np.int64(0)
+    n = nbytes = count = np.int64(0)
     output = newest = np.int64(-1)
     for p in range(pieces.shape[0]):
         if pieces[p, 0] != output:
@@ -133,7 +110,7 @@ def count_received(pieces: Int64s2, replaced: int, ends: Int64s, events: Int64s,
             nbytes = count = np.int64(0)
         start = pieces[p, 2]
         stop = start + pieces[p, 3]
-        t = _first_from(ends, t, start + 1)
+        t = np.searchsorted(ends, start + 1)
         is_last = False
         while not is_last:
             size = pieces[p, 3]
@@ -142,9 +119,7 @@ def count_received(pieces: Int64s2, replaced: int, ends: Int64s, events: Int64s,
                 count += 1
             else:
                 size = min(stop, ends[t]) - start
-                k = _first_from(events, until, start)
-                until = _first_from(events, k, start + size)
-                count += until - k
+                count += np.searchsorted(events, start + size) - np.searchsorted(events, start)
             nbytes += size
             if t != newest:
                 newest = t

@@ -7,7 +7,7 @@ in :class:`SourceNumbers`, and the gno or seq_no.
 
 from __future__ import annotations
 
-from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, SourceKey
 
 
 class SourceNumbers:
@@ -42,3 +42,10 @@ class SourceNumbers:
         MariaDB's (domain id, server id).
         """
         return self._keys[number]
+
+    def gtid(self, number: int, last: int) -> str:
+        """Return a GTID as text. ``number`` is the index of its source, and ``last`` its gno or seq_no."""
+        first, second = self._keys[number]
+        if isinstance(first, bytes):
+            return str(MysqlGtid(first, last, str(second)))
+        return str(MariadbGtid(first, int(second), last))

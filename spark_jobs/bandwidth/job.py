@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.by_heading import Headings, HeadingSums, OverTimeOptions, over_time
-from dumpfilter.analyse.lint.findings import Level, warning_line
+from dumpfilter.analyse.lint.findings import Level, listed, warning_line
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.report.measures import Audience, Division, OverTime
@@ -50,7 +50,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     SourceFigures,
     TableFigures,
     TableShare,
-    some_of,
     totals_of,
     with_totals,
 )
@@ -482,7 +481,9 @@ def evaluate_slaves(
         warnings=(
             *indexed.told_of_xa("sent to every slave"),
             *(
-                replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
+                replace_invalid_utf8(
+                    f"slave{'s' if len(names) > 1 else ''} {listed(map(visible, names))}: {text}"
+                )
                 for text, names in warnings.items()
             ),
         ),

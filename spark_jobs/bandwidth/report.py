@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,6 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     ways_of,
 )
 
-_DIGITS = "0123456789"
 _SAME = {"name": "", "server_id": None}
 """Replacement values for the fields in which slaves of one group may differ."""
 
@@ -64,18 +63,9 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The members' names in short form. Names that differ only in numbers at their ends become, for example,
-        "web-1…4".
-        """
+        """The names of the members: all names of one or two, and the first and the last name of more."""
         names = [member.name for member in self.members]
-        if len(names) == 1:
-            return names[0]
-        pairs = zip(min(names), max(names), strict=False)
-        start = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)).rstrip(_DIGITS)
-        ends = [name.removeprefix(start) for name in names]
-        if all(set(end) <= set(_DIGITS) and end for end in ends):
-            return f"{names[0]}…{ends[-1]}"
-        return f"{names[0]}{', ' if len(names) == 2 else ' … '}{names[-1]}"
+        return ", ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
 
     @property
     def count(self) -> int:

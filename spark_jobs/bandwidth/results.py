@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dumpfilter.analyse.lint.findings import listed
 from dumpfilter.analyse.report.measures import Audience, Model, OverTime
 from dumpfilter.analyse.report.parquet import UnixTime
 from dumpfilter.analyse.report.text import (
@@ -315,10 +316,6 @@ class Results(Model):
     warnings: tuple[str, ...] = ()
 
 
-_MOST_NAMES = 3
-"""The maximum number of slaves that a remark or a warning names."""
-
-
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
     """Return the bytes that a slave receives in four cases: without filter and compression, with one of them, and with
     both.
@@ -424,21 +421,11 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
             "remarks": (
                 *about_nothing(slaves),
                 *_about_readers(totals, results.audience),
-                *_about_compression(totals, slaves, results),
+                *_about_compression(totals, results),
                 *filter(None, [remark_on_month(seconds)]),
             ),
         }
     )
-
-
-def some_of(names: Sequence[str]) -> str:
-    """Return the first three names as an enumeration for a sentence, followed by the number of further names.
-
-    >>> some_of(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(map(visible, names[:_MOST_NAMES]))}{more}"
 
 
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
@@ -451,7 +438,7 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
     several = len(names) > 1
     told = (
         f"No row and no statement on a table passes the filter{'s' if several else ''} of "
-        f"{some_of(names)}. What "
+        f"{listed(map(visible, names))}. What "
         f"{'these slaves save' if several else 'this slave saves'} is no gain, unless all is meant to be dropped."
     )
     if len(slaves) > 1:
@@ -463,37 +450,35 @@ def _about_readers(totals: Totals, audience: Audience) -> list[str]:
     """Return remarks for the user that compare the filters' savings for real replicas and for dumpfilter slaves.
     ``audience`` is the kind of readers that the other figures are about.
     """
-    replicas, slaves = totals.of_replicas, totals.of_slaves
-    if replicas is None:
+    if totals.of_replicas is None:
         return [
             "The figures are for dumpfilter's own slaves. The binlogs have no GTIDs, which a real replica of MySQL "
             "behind a filter needs."
         ]
-    if not slaves.no_filter:
+    if not totals.of_slaves.no_filter:
         return []
-    of_slaves = human_percent(share(slaves.no_filter - slaves.filter, slaves.no_filter))
-    of_replicas = human_percent(share(replicas.no_filter - replicas.filter, replicas.no_filter))
-    if totals.is_upper_bound:
-        of_replicas = f"at least {of_replicas}"
-    filters = "filters" if totals.slaves > 1 else "filter"
-    save = "save" if totals.slaves > 1 else "saves"
-    stand_ins = (
-        f"MySQL's protocol adds {PACKET_BYTES} bytes to each event, and {'at most ' if totals.is_upper_bound else ''}"
-        f"{totals.stand_ins:,} stand-ins ({human_bytes(totals.stand_in_bytes)}) take the place of dropped "
-        "transactions, so that a replica has their GTIDs."
+    many, most = totals.slaves > 1, "at most " if totals.is_upper_bound else ""
+    readers = {
+        Audience.REPLICAS: ("real replicas", "at least " if most else "", totals.of_replicas),
+        Audience.SLAVES: ("dumpfilter's own slaves", "", totals.of_slaves),
+    }
+    (who, bound, ways), (option, (others, other_bound, other_ways)) = (
+        readers.pop(audience),
+        readers.popitem(),
     )
-    if audience is Audience.REPLICAS:
-        return [
-            f"For real replicas the {filters} {save} {of_replicas}. {stand_ins} For dumpfilter's own slaves the "
-            f"{filters} would save {of_slaves} (--for slaves)."
-        ]
+    saved, other_saved = (
+        human_percent(share(each.no_filter - each.filter, each.no_filter)) for each in (ways, other_ways)
+    )
+    filters = "filters" if many else "filter"
     return [
-        f"For dumpfilter's own slaves the {filters} {save} {of_slaves}. For real replicas the {filters} would save "
-        f"{of_replicas} (--for replicas). {stand_ins}"
+        f"For {who} the {filters} save{'' if many else 's'} {bound}{saved}. For {others} the {filters} would save "
+        f"{other_bound}{other_saved} (--for {option}). MySQL's protocol adds {PACKET_BYTES} bytes to each event, and "
+        f"{most}{totals.stand_ins:,} stand-ins ({human_bytes(totals.stand_in_bytes)}) take the place of dropped "
+        "transactions, so that a replica has their GTIDs."
     ]
 
 
-def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: Results) -> list[str]:
+def _about_compression(totals: Totals, results: Results) -> list[str]:
     whole, saved = totals.bytes.no_filter, totals.saved
     if saved.compression > saved.filter:
         who = "the filters" if totals.slaves > 1 else "the filter"
@@ -507,13 +492,7 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: 
             in_blocks = share(of_slaves.no_filter - of_slaves.compression, of_slaves.no_filter)
             told += f" In blocks of 256 KiB, zstd alone would save {human_percent(in_blocks)}."
         return [told]
-    ways = [ways_of(one, results.audience) for one in counted(slaves)]
-    number = sum(one.compression < one.filter for one in ways)
-    return (
-        [f"For {number} of {totals.slaves} slaves, compression alone saves more than the filter."]
-        if number
-        else []
-    )
+    return []
 
 
 def compression_name(results: Results) -> str:

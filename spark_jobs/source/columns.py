@@ -24,7 +24,6 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType, by_number, event_name
-from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.rows.arrow import ENCODED_MAP_TYPE, MAP_TYPE, WORDS, ChangedRows, RowImageReader
@@ -343,7 +342,8 @@ class EventColumns:
         """
         source = self.segment.txn_source
         known = np.unique(source[source >= 0]).tolist()
-        prefixes = pa.array([_gtid_prefix(*self._sources.key(k)) for k in known], pa.string())
+        # All GTIDs of a source begin with the same text, which ends before the number.
+        prefixes = pa.array([self._sources.gtid(k, 0)[:-1] for k in known], pa.string())
         at = pa.array(np.searchsorted(known, source), mask=source < 0)
         numbers = pa.array(self.segment.txn_number).cast(pa.string())
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
@@ -424,17 +424,6 @@ def _subject(segment: Segment) -> npt.NDArray[np.int32]:
     subject = np.maximum(segment.subject, -1)
     subject[list(segment.xa_ends)] = -1
     return subject
-
-
-def _gtid_prefix(first: bytes | int, second: str | int) -> str:
-    """Return the text that all GTIDs of one source share, such as a server UUID and a colon. A GTID is this text
-    followed by the transaction's number.
-
-    The arguments are the UUID (bytes) and the tag in MySQL, and the domain id and server id in MariaDB.
-    """
-    if isinstance(first, bytes):
-        return str(MysqlGtid(first, 0, str(second)))[:-1]
-    return str(MariadbGtid(first, int(second), 0))[:-1]
 
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:

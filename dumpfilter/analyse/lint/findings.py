@@ -155,12 +155,13 @@ def joined(items: Iterable[Item]) -> Iterator[FilterWarning]:
         )
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Return ``names`` as an enumeration for a sentence. Long lists are cut and end with the number of further names.
 
     >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
     """
+    names = list(names)
     if len(names) <= _MOST_NAMES + 1:
         return ", ".join(names)
     return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"

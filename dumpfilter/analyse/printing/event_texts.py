@@ -273,37 +273,27 @@ class EventTexts:
         batch.encoded.append(len(batch.texts))
 
     def print(self) -> None:
-        """Print the events that :meth:`add` has collected so far. Raises BinlogError for a malformed event, after
-        printing the events before it.
+        """Print the events that :meth:`add` has collected so far. Raises BinlogError with file and position for a
+        malformed event. None of the collected events is then printed.
         """
         batch, self._batch = self._batch, None
         if batch is None or not batch.texts:
             return
-        wrong: BinlogError | None = None
-        maps = self._finder.maps_in_force
-        while True:
+        try:
+            cells, data = self._cells(batch)
             try:
-                cells, data = self._cells(batch)
-                try:
-                    pieces = CellTexts(data, *cells.places, self._finder.layouts.styled())
-                except CellError as error:
-                    raise _EventError(cells.event_of(error.cell), error.error) from error
-                break
-            except _EventError as error:
-                self._finder.restore_maps(maps)
-                wrong = error.error.located(batch.file, int(batch.offsets()[error.event]))
-                batch.cut(error.event)
-                if not batch.texts:
-                    raise wrong from error
+                pieces = CellTexts(data, *cells.places, self._finder.layouts.styled())
+            except CellError as error:
+                raise _EventError(cells.event_of(error.cell), error.error) from error
+        except _EventError as error:
+            raise error.error.located(batch.file, int(batch.offsets()[error.event])) from error
         self._write_cells(batch, cells, pieces)
-        if wrong is not None:
-            raise wrong
 
     def finish(self) -> None:
         """Print all collected events, and also the buffered rows of a last statement whose final event is missing."""
         self.print()
         self._reason = b""
-        self._finder.restore_maps({})
+        self._finder.forget_maps()
         self._release()
 
     def _release(self) -> None:
@@ -517,13 +507,6 @@ class _Batch:
         first = self.closed[-1] if self.closed else 0
         self.encoded = [event for event in self.encoded if event < first]
         self.drops_waiting = self.drops_waiting or not self.closed
-
-    def cut(self, count: int) -> None:
-        """Discard all events of the batch after the first ``count``, because the next event is malformed."""
-        del self.texts[count:]
-        self.encoded = [event for event in self.encoded if event < count]
-        self.closed = [end for end in self.closed if end <= count]
-        self.changed = {event: raw for event, raw in self.changed.items() if event < count}
 
     def offsets(self) -> Int64:
         """Return an int64 array with the byte offset of each event of the batch in its binlog file."""

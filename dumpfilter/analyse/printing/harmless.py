@@ -112,21 +112,6 @@ class Harmless:
             self._follow(facts, query, runs=not form.reason)
         return form
 
-    def decides(self, query: QueryEvent) -> bool:
-        """Tell whether earlier statements of the set decide about a statement that the filter leaves undecided.
-
-        Only for DROP TRIGGER, which names no table, the result can be True. The CREATE TRIGGER named the table, and the
-        filter passed or dropped it.
-        """
-        facts = self._facts(query)
-        if facts.thing is not Thing.TRIGGER or facts.verb is not Verb.DROP:
-            return False
-        refs = self.world.resolved(facts, query.db).refs
-        return all(
-            self.world.table_of(ref.source) is not None or self.world.has(ref.replica) is False
-            for ref in refs
-        )
-
     def missing_table(self, database: str, table: str) -> Key | None:
         """Return the key (type, database, name) of a table that the target (the server that runs the printed text) is
         known to lack. Return None if the target has the table, or may have it.

@@ -96,7 +96,7 @@ def print_binlog(
             raise
         finally:
             out.flush()
-    work.report(counts, decided=printer.decided)
+    work.report(counts)
     for text in printer.shortcomings():
         work.warn(text)
     return counts
@@ -187,11 +187,10 @@ class _Work:
     def warn(self, text: str) -> None:
         self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
 
-    def report(self, counts: Counts, *, decided: int = 0) -> None:
-        undecided = counts.events_undecided - decided
-        if undecided:
+    def report(self, counts: Counts) -> None:
+        if counts.events_undecided:
             self.warn(
-                f"{undecided} events could not be decided and are in the output "
+                f"{counts.events_undecided} events could not be decided and are in the output "
                 "(dumpfilter explain tells which and why)"
             )
 

@@ -187,10 +187,6 @@ class TextPrinter:
         self._context_settings: list[bytes] = []
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
-        self.decided = 0
-        """The number of statements that the filter leaves undecided, but about which earlier statements of the set
-        decide.
-        """
         self._load_files = LoadFiles(options.local_load)
         self._rewrite_db = rules.rewrite_db
         self._skip_gtids = options.skip_gtids
@@ -479,11 +475,7 @@ class TextPrinter:
             )
         form = AS_IT_IS
         if self._harmless is not None and not frame and not keyword.startswith(b"XA "):
-            undecided = self._undecided
-            if undecided and self._harmless.decides(query):
-                undecided = False
-                self.decided += 1
-            form = self._harmless.form(query, header.flags, undecided=undecided)
+            form = self._harmless.form(query, header.flags, undecided=self._undecided)
             if form.reason:
                 self._not_run(query, form.reason)
                 return
@@ -705,7 +697,6 @@ def _pieces(
     position, after yielding the events before the damage.
     """
     some: list[bytes] = []
-    wrong: BinlogError | None = None
 
     def piece() -> KeptEvents:
         size = np.array([*map(len, some)], np.int64)
@@ -722,11 +713,11 @@ def _pieces(
                 some.clear()
                 size = 0
     except BinlogError as error:
-        wrong = error
+        if some:
+            yield piece()
+        raise error.located(file, offset) from error
     if some:
         yield piece()
-    if wrong is not None:
-        raise wrong.located(file, offset) from wrong
 
 
 def _some(keys: Iterable[Key]) -> str:

@@ -237,18 +237,9 @@ class RowsEventsFinder:
         self._maps.update(search.maps_in_force())
         return found._replace(event=watched[found.event])
 
-    @property
-    def maps_in_force(self) -> Maps:
-        """A copy of the Table_map events that are valid after the last event given to :meth:`find`, by table id. A
-        caller passes the copy to :meth:`restore_maps` to continue from the same event again.
-        """
-        return {**self._maps}
-
-    def restore_maps(self, maps: Maps) -> None:
-        """Go back to an earlier point of the stream: make ``maps`` the valid Table_map events. The caller took ``maps``
-        from :attr:`maps_in_force` at that point, and then calls :meth:`find` with the events after it.
-        """
-        self._maps = {**maps}
+    def forget_maps(self) -> None:
+        """Forget all Table_map events, for a search that continues at another transaction boundary."""
+        self._maps.clear()
 
 
 class _Map(NamedTuple):
@@ -256,9 +247,6 @@ class _Map(NamedTuple):
 
     content: bytes
     position: int
-
-
-Maps = dict[bytes, _Map]
 
 
 @dataclass

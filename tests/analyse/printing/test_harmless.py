@@ -75,20 +75,6 @@ def test_drop_trigger_that_was_printed_is_printed() -> None:
     assert text.changed("DROP TRIGGER g", undecided=True) == "DROP TRIGGER g"
 
 
-def test_the_set_decides_about_drop_trigger_when_it_has_the_create_trigger() -> None:
-    text = Text()
-    text.runs("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW SET @a = 1")
-    text.drops("CREATE TRIGGER h AFTER INSERT ON u FOR EACH ROW SET @a = 1")
-    answers = [
-        text.harmless.decides(query(statement))
-        for statement in (
-            *("DROP TRIGGER IF EXISTS g", "DROP TRIGGER h", "DROP TRIGGER IF EXISTS older"),
-            *("DROP TABLE t", "GRANT SELECT ON t TO u"),
-        )
-    ]
-    assert answers == [True, True, False, False, False]
-
-
 def test_drop_of_an_unknown_object_gets_if_exists() -> None:
     text = Text()
     assert text.changed("DROP TRIGGER g", undecided=True) == "DROP TRIGGER IF EXISTS g"

@@ -158,7 +158,7 @@ def test_events_printed_together_have_the_text_of_each_alone(
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_decoded_are_an_error_with_their_place(tmp_path: Path) -> None:
     first, *rest = events_in(recording("mysql-row").files)
     out: list[bytes] = []
     printer = TextPrinter(out.append, text_options(tmp_path, verbose=1))
@@ -169,9 +169,7 @@ def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
         printer.events(one_event("bin.000001", event.fd, event.offset, event.raw))
     with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: rows event: the rows data end"):
         print_event(printer, broken, rows.offset, rows.fd)
-    text = b"".join(out)
-    assert b"# at %d\n" % maps.offset in text
-    assert b"# at %d\n" % rows.offset not in text
+    assert b"# at %d\n" % rows.offset not in b"".join(out)
 
 
 def test_compressed_rows_that_cannot_be_opened_are_an_error_with_their_place(tmp_path: Path) -> None:

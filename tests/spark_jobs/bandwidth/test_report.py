@@ -52,7 +52,7 @@ def test_groups_hold_each_slave_once(results: Results) -> None:
 def test_equal_slaves_are_one_group() -> None:
     groups = groups_of(WITH_GROUPS["groups"])
     assert [group.count for group in groups] == [3] * 5
-    assert groups[0].name == "fra-report-01-1…3"
+    assert groups[0].name == "fra-report-01-1 … fra-report-01-3"
     bars = figures.savings_bars(WITH_GROUPS["groups"], 99)
     assert bars
     assert {row.count for row in bars.rows} == {3}
@@ -74,7 +74,7 @@ def test_slaves_with_traffic_at_other_times_are_no_group() -> None:
     ("names", "wanted"),
     [
         (["web"], "web"),
-        (["web-1", "web-2", "web-12"], "web-1…12"),
+        (["web-1", "web-2", "web-12"], "web-1 … web-12"),
         (["web", "hr"], "web, hr"),
         (["web", "web-2"], "web, web-2"),
         (["a1b", "a2b", "c"], "a1b … c"),
