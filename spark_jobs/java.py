@@ -6,6 +6,7 @@ This module imports only the standard library, because the Makefile runs it befo
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -34,8 +35,5 @@ def java_release(java: str) -> int | None:
     except OSError:
         return None
     # The program prints, for example, openjdk version "17.0.21" … or java version "1.8.0_392" …
-    quoted = told.split('"')[1] if told.count('"') >= 2 else ""
-    numbers = [int(part) for part in quoted.replace("_", ".").split(".") if part.isdigit()]
-    if not numbers:
-        return None
-    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else None

@@ -614,10 +614,6 @@ def print_statement(found: ExplainedStatement, filters: Filters, console: Consol
     console.print(_text(f"current database: {_current(statement)}"))
     if statement.kind.is_database:
         console.print(_text(f"database: {statement.database or _current(statement)}"))
-        if statement.database is not None:
-            console.print(
-                "(a server logs it with this database as the current one, whatever the session's is)"
-            )
     else:
         updated = _tables(statement.updated) or "none that a table rule is asked about"
         console.print(_text(f"tables it updates: {updated}"))

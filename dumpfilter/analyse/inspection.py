@@ -84,8 +84,6 @@ class Large:
     """
     bytes_uncompressed: int
     events: int
-    inside: int
-    """The byte offset of its first event in the uncompressed payload, or -1 outside compressed transactions."""
     of_subjects: Counter[int]
     """The uncompressed bytes of each subject (a table, or a statement with its tables), by the subject's number."""
     changes: set[str]
@@ -133,7 +131,7 @@ class Large:
         return found | {"tables": self.tables[:_MOST_TABLES], "tables_number": len(self.tables)}
 
 
-_INTERNAL = ("inside", "of_subjects", "changes")
+_INTERNAL = ("of_subjects", "changes")
 """The fields of :class:`Large` that the JSON does not have."""
 
 
@@ -260,7 +258,6 @@ class Largest:
             bytes=int(flat.stored[events].sum()),
             bytes_uncompressed=int(size.sum()),
             events=end - first,
-            inside=int(flat.inside[first]),
             of_subjects=Counter(dict(zip(numbers.tolist(), weights.tolist(), strict=True))),
             changes={_CHANGES[kind] for kind in np.unique(segment.type[events]).tolist() if kind in _CHANGES},
         )

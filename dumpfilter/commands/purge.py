@@ -44,8 +44,6 @@ def purge_command(given: PurgeSettings) -> None:
     if given.as_json:
         print_json(purged)
         return
-    if purged.finished:
-        typer.echo(f"finished an earlier purge: {', '.join(purged.finished)}")
     if not purged.files:
         typer.echo(f"{purged.binlog}: nothing to purge")
         return

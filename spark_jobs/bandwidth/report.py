@@ -235,8 +235,8 @@ _NUMBERS = 160_000
 """The maximum number of values in all curves together. Each makes the page a few bytes larger."""
 _LEAST_STEPS = 400
 _HEIGHT = 340
-_EMPTY_PART = 0.2
-"""The fraction of the drawn time above which a time without traffic is cut out of the axis."""
+_EMPTY_PART = 0.25
+"""The fraction of the time with traffic above which a time without traffic is cut out of the axis."""
 _MOST_BREAKS = 8
 _LEAST_EMPTY = 10
 """The minimum number of empty steps that are cut out of the axis."""
@@ -323,15 +323,12 @@ class _Steps:
     def __init__(self, starts: Ints, bucket: int, most: int) -> None:
         self._starts = starts
         self._bucket = bucket
-        joined = 1
-        while True:
-            width = bucket * joined
-            places = np.unique(starts // width)
-            segments = _segments(places)
-            n = int((segments[:, 1] - segments[:, 0]).sum())
-            if n <= most:
-                break
+        joined, n = 0, most + 1
+        while n > most:
             joined = max(joined + 1, -(-n * joined // most))
+            width = bucket * joined
+            segments = _segments(np.unique(starts // width))
+            n = int((segments[:, 1] - segments[:, 0]).sum())
         self.width = width
         """The length of a step, seconds."""
         self.segments: list[list[int]] = (segments * width).tolist()
@@ -376,14 +373,8 @@ def _segments(places: Ints) -> Ints:
     last.
     """
     empty = np.diff(places) - 1
-    drawn = int(places[-1] - places[0]) + 1
-    breaks = []
-    for at in np.argsort(-empty)[:_MOST_BREAKS].tolist():
-        if empty[at] <= max(_LEAST_EMPTY, _EMPTY_PART * drawn):
-            break
-        drawn -= int(empty[at])
-        breaks.append(at)
-    after = np.array(sorted(breaks), np.int64)
+    largest = np.sort(np.argsort(-empty)[:_MOST_BREAKS])
+    after = largest[empty[largest] > max(_LEAST_EMPTY, _EMPTY_PART * len(places))]
     begins = places[np.concatenate([[0], after + 1]).astype(np.int64)]
     ends = places[np.concatenate([after, [len(places) - 1]]).astype(np.int64)] + 1
     return np.stack([begins, ends], axis=1)

@@ -33,11 +33,6 @@ from dumpfilter.spark_jobs.source.reading import (
     with_types,
 )
 
-VERSION_KEY = "dumpfilter.events"
-"""The metadata key of a Parquet file under which the version of the columns is recorded."""
-_VERSION = "1"
-
-
 ROW_GROUP = 1 << 17
 """The minimum number of rows in a row group, except for a file's last one. Many small row groups make queries slow."""
 
@@ -150,7 +145,6 @@ def _export(options: SourceOptions, output: Path, ranges: Sequence[Range]) -> Ex
         "store_schema": False,
     }
     with writing(target), pq.ParquetWriter(beside, schema, **form) as writer:
-        writer.add_key_value_metadata({VERSION_KEY: _VERSION})
         for table in _row_groups(options, ranges, invalid_dates):
             # A column of a row group has one dictionary in Parquet.
             writer.write_table(table.unify_dictionaries())

@@ -653,16 +653,8 @@ def _source_file(index: FileIndex) -> SourceFile:
 
 
 def _warnings(cut: int, unassigned: int) -> list[str]:
-    told = []
-    if cut:
-        told.append(
-            f"{cut} transaction{'s are' if cut > 1 else ' is'} in several binlogs, in each with the part that "
-            "belongs to it"
-        )
-    if unassigned:
-        told.append(
-            f"{unassigned} transaction{'s belong' if unassigned > 1 else ' belongs'} to no binlog of the "
-            "specification and "
-            f"{'are' if unassigned > 1 else 'is'} in none; a [rest] would have {'them' if unassigned > 1 else 'it'}"
-        )
-    return told
+    told = {
+        "transactions in several binlogs, in each with the part that belongs to it": cut,
+        "transactions in no binlog, since none of the specification takes them; a [rest] would": unassigned,
+    }
+    return [f"{what}: {number}" for what, number in told.items() if number]

@@ -32,10 +32,6 @@ class Purged(BaseModel):
     """The total size of the purged files, bytes."""
     left: tuple[str, ...]
     """The names of the files that the binlog still has after the purge."""
-    finished: tuple[str, ...] = ()
-    """The names of additional files that this purge deleted, because an earlier purge was killed before deleting
-    them.
-    """
 
 
 def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = False) -> Purged:
@@ -71,8 +67,8 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
             for part in going:
                 part.purged = when
             manifest.save(directory)
-        finished = tuple(name for name in _carry_out(directory, binlog) if name not in purged.files)
-        return purged.model_copy(update={"finished": finished})
+        _carry_out(directory, binlog)
+        return purged
 
 
 def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogPart]:
@@ -121,11 +117,10 @@ def _time(binlog: NamedBinlog, before: str) -> float:
     return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
 
 
-def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
+def _carry_out(directory: Path, binlog: NamedBinlog) -> None:
     """Finish a purge of ``binlog``, which the manifest (the list of a split's files) has recorded. Remove the purged
-    files' names from the binlog's index file, and then delete these files.
-
-    Return the names of the deleted files. An interrupted purge may have deleted some files already.
+    files' names from the binlog's index file, and then delete these files. An interrupted purge may have deleted some
+    files already.
     """
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
         remove(left)  # A purge that was killed may have left this temporary file.
@@ -136,4 +131,3 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
         remove(directory / name)
     if deleted:
         sync_path(directory)
-    return deleted

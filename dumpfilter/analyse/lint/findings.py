@@ -98,10 +98,14 @@ class FilterWarning:
         """The severity of the warning, which its code determines."""
         return self.code.level
 
+    @property
+    def cured(self) -> str:
+        """The remedy as a sentence, with the full stop."""
+        return self.cure if self.cure.endswith("?") else f"{self.cure}."
+
     def __str__(self) -> str:
         rules = ", ".join(map(str, self.rules))
-        end = "" if self.cure.endswith("?") else "."
-        return f"{self.code}: {f'{rules}: ' if rules else ''}{self.what}. {self.cure}{end}"
+        return f"{self.code}: {f'{rules}: ' if rules else ''}{self.what}. {self.cured}"
 
 
 _MOST_NAMES = 3
@@ -287,30 +291,17 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
     """Print warnings, each with its remedy and the events that show the fault. Sentences are wrapped.
 
-    Rules and events are wrapped on a terminal only, so that in a pipe each stays on one line. Warnings with equal
-    rules and remedy share a headline and the remedy.
+    Rules and events are wrapped on a terminal only, so that in a pipe each stays on one line.
     """
-    groups: dict[tuple[Level, tuple[Rule, ...], str], list[FilterWarning]] = {}
     for warning in warnings:
-        groups.setdefault((warning.level, warning.rules, warning.cure), []).append(warning)
-    for (level, rules, cure), group in groups.items():
-        codes = dict.fromkeys(warning.code for warning in group)
-        head = Text(f"{level}: {', '.join(codes)}", style=_STYLES[level])
-        for rule in rules:
+        head = Text(f"{warning.level}: {warning.code}", style=_STYLES[warning.level])
+        for rule in warning.rules:
             head.append(f"\n  {visible(str(rule))}", style="default not bold")
         _print(head, console)
-        sentence = f"{cure}{'' if cure.endswith('?') else '.'}"
-        for warning in group:
-            what = f"{warning.what[:1].upper()}{warning.what[1:]}."
-            if len(group) == 1:
-                what = f"{what} {sentence}"
-            elif len(codes) > 1:
-                what = f"{warning.code}: {what}"
-            _print(Text(visible(what)), console, 4, wraps=True)
-            for each in warning.evidence:
-                _print(Text(visible(str(each)), style="dim"), console, 4)
-        if len(group) > 1:
-            _print(Text(visible(f"Cure: {sentence}")), console, 4, wraps=True)
+        sentences = f"{warning.what[:1].upper()}{warning.what[1:]}. {warning.cured}"
+        _print(Text(visible(sentences)), console, 4, wraps=True)
+        for each in warning.evidence:
+            _print(Text(visible(str(each)), style="dim"), console, 4)
 
 
 def _print(text: Text, console: Console, indent: int = 0, *, wraps: bool = False) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dumpfilter.analyse.printing.literals import quoted_name
-from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import QueryEvent, TableName
@@ -52,12 +51,10 @@ class Harmless:
 
     Parameters:
         world: the model of the target's objects (databases, tables, routines …), which this class updates.
-        mode: the form for statements that would fail.
     """
 
-    def __init__(self, world: World[QueryEvent], mode: MayFail) -> None:
+    def __init__(self, world: World[QueryEvent]) -> None:
         self.world = world
-        self._mode = mode
         self.drifted: dict[Key, None] = {}
         """The tables whose columns on the target may differ from the source's, because the filter dropped a
         statement.
@@ -100,7 +97,7 @@ class Harmless:
             facts = StatementFacts(facts.kind)
         # A replica never runs an undecided GRANT or SET DEFAULT ROLE. The replica drops the statement, or fails since
         # the table or role is missing.
-        if undecided and (self._mode is MayFail.COMMENT or (facts.kind is K.ACCOUNT and facts.updated)):
+        if undecided and facts.kind is K.ACCOUNT and facts.updated:
             form = _UNDECIDED
         elif facts.verb is None:
             form = self._data_form(facts, query)

@@ -11,8 +11,7 @@ from dumpfilter.base.options.settings import Settings, setting
 class MayFail(enum.StrEnum):
     """The choices of how to print statements that may fail on the server (the target) that runs the printed text.
 
-    Such statements fail because the filter dropped something that they need. The choice also holds for statements about
-    which the filter cannot decide.
+    Such statements fail because the filter dropped something that they need.
     """
 
     SAFE = "safe"
@@ -21,8 +20,6 @@ class MayFail(enum.StrEnum):
     """
     PRINT = "print"
     """Statements are printed as they are in the binlog."""
-    COMMENT = "comment"
-    """A statement that must fail, or about which the filter cannot decide, is printed as a comment."""
 
 
 class Base64Output(enum.Enum):
@@ -62,9 +59,8 @@ class TextOptions(Settings, panel="Output"):
     skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
     """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
     may_fail: MayFail = MayFail.SAFE
-    """How to print statements that fail on the target because the filter dropped what they need, or that the filter
-    cannot decide about. safe: as comments if they surely fail, with IF EXISTS if that is unknown. comment: always as
-    comments. print: unchanged.
+    """How to print statements that fail on the target because the filter dropped what they need. safe: as comments if
+    they surely fail, with IF EXISTS if that is unknown. print: unchanged.
     """
     target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
     """Tables that exist on the target although the filter drops their CREATE TABLE, as a LIKE pattern for db.table.

@@ -29,7 +29,6 @@ from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 
 _POSITION = re.compile(r"\d+")
-_DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
 
 def print_binlog(
@@ -247,13 +246,8 @@ def _seconds(text: str, option: str) -> int | None:
     # A date and time without an offset from UTC is in local time, as in mysqlbinlog.
     if not text:
         return None
-    match = _DATETIME.fullmatch(text)
     try:
-        if match:
-            moment = datetime.datetime(*(int(part or 0) for part in match.groups()))  # type: ignore[arg-type]
-        else:
-            moment = datetime.datetime.fromisoformat(text)
-        return int(moment.timestamp())
+        return int(datetime.datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
         raise OptionError(
             f"{option}={text}: not a date and time (2026-11-21 13:05:00, in local time, or with an offset)"

@@ -12,7 +12,7 @@ import struct
 import tempfile
 import time
 from base64 import encodebytes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.analyse.lint.findings import listed
 from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, event_line
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.analyse.printing.literals import (
@@ -59,7 +60,7 @@ from dumpfilter.dump.set_pass import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter.base import KindFilter, ReplicationFilter
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.world import Key, World
+from dumpfilter.filter.world import World
 from dumpfilter.index.segment import ended_xid
 from dumpfilter.index.subjects import statement_of
 
@@ -129,8 +130,6 @@ T = EventType
 
 _PIECE = 1 << 20
 """The size of the pieces in which a compressed transaction is printed, bytes."""
-_MOST_NAMES = 10
-"""The maximum number of tables that a warning names."""
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _ANONYMOUS = "ANONYMOUS"
@@ -183,7 +182,7 @@ class TextPrinter:
         self._harmless: Harmless | None = None
         if options.may_fail is not MayFail.PRINT:
             world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
-            self._harmless = Harmless(world, options.may_fail)
+            self._harmless = Harmless(world)
         self._context_settings: list[bytes] = []
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
@@ -239,10 +238,10 @@ class TextPrinter:
                 "run; --target-has names what the target has, and --may-fail=print prints them"
             )
         if self._harmless is not None and self._harmless.drifted:
+            tables = listed(map(named, self._harmless.drifted))
             yield (
-                f"the filter drops statements that define columns of {_some(self._harmless.drifted)}: a client may "
-                "stop at a later change of the table; `dumpfilter lint` shows these statements, and the client's "
-                "--force goes on"
+                f"the filter drops statements that define columns of {tables}: a client may stop at a later change of "
+                "the table; `dumpfilter lint` shows these statements, and the client's --force goes on"
             )
         if self._load_files.written and self._load_files.is_temporary:
             yield f"files of LOAD DATA are in {self._load_files.directory}; remove them when the text has been run"
@@ -718,11 +717,6 @@ def _pieces(
         raise error.located(file, offset) from error
     if some:
         yield piece()
-
-
-def _some(keys: Iterable[Key]) -> str:
-    names = [named(key) for key in keys]
-    return ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
 
 
 def _status(event: Event) -> bytes | None:

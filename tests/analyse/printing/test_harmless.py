@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Literal
 
 from dumpfilter.analyse.printing.harmless import Form, Harmless
-from dumpfilter.analyse.printing.options import MayFail
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.filter.filter import Filter
@@ -27,7 +26,6 @@ class Text:
     def __init__(
         self,
         family: Literal["mysql", "mariadb"] = "mysql",
-        mode: MayFail = MayFail.SAFE,
         rewrites: dict[str, str] | None = None,
         *,
         from_first: bool = True,
@@ -38,7 +36,7 @@ class Text:
             Filter.from_options(options, names=NameRules(family)), is_strict=True, there=there
         )
         version = (10, 11) if family == "mariadb" else (8, 4)
-        self.harmless = Harmless(world, mode)
+        self.harmless = Harmless(world)
         self.harmless.written_by(family, version, from_first=from_first)
 
     def drops(self, *texts: str, db: str = "shop") -> None:
@@ -81,12 +79,6 @@ def test_drop_of_an_unknown_object_gets_if_exists() -> None:
     assert text.changed("DROP  PROCEDURE p") == "DROP  PROCEDURE IF EXISTS p"
     assert text.changed("DROP USER u@h") == "DROP USER IF EXISTS u@h"
     assert text.changed("DROP VIEW IF EXISTS v") == "DROP VIEW IF EXISTS v"
-
-
-def test_undecided_statements_can_be_comments() -> None:
-    assert Text(mode=MayFail.COMMENT).form("DROP TRIGGER g", undecided=True).reason
-    assert Text(mode=MayFail.COMMENT).form("UPDATE a, b SET a.i = b.i", undecided=True).reason
-    assert not Text().form("UPDATE a, b SET a.i = b.i", undecided=True).reason
 
 
 def test_an_undecided_statement_about_accounts_is_a_comment() -> None:
@@ -253,10 +245,6 @@ def test_foreign_keys() -> None:
         "CREATE TABLE c (i INT REFERENCES p (i))", "ALTER TABLE o ADD FOREIGN KEY (i) REFERENCES p (i)"
     )
     text.runs("CREATE TABLE m (i INT REFERENCES p (i)) ENGINE=MyISAM")
-
-
-def test_a_statement_of_an_unknown_syntax_can_be_a_comment() -> None:
-    assert Text(mode=MayFail.COMMENT).form("FROBNICATE x", undecided=True).reason
 
 
 def test_a_table_may_be_older_than_a_set_that_begins_late() -> None:

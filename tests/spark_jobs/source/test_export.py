@@ -14,7 +14,7 @@ import pytest
 
 from dumpfilter.base.errors import BinlogError, OutputError
 from dumpfilter.spark_jobs.engines import run_here, step
-from dumpfilter.spark_jobs.source.export import VERSION_KEY, export_events
+from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.commands.in_process import run
@@ -46,7 +46,6 @@ def test_each_binlog_is_a_file_with_the_rows_of_the_source(tmp_path: Path, form:
         4,
         max(r["position"] for r in rows if r["file"] == "bin.000001"),
     )
-    assert VERSION_KEY.encode() in first.schema_arrow.metadata
 
 
 def test_a_failed_export_leaves_no_half_file(tmp_path: Path) -> None:

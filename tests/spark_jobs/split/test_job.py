@@ -325,7 +325,7 @@ def test_transactions_without_an_output_are_counted(tmp_path: Path) -> None:
     made = split_here(source, tmp_path / "out", SplitOptions(specification=parts))
     assert made.manifest.unassigned_transactions == 1
     assert made.warnings == [
-        "1 transaction belongs to no binlog of the specification and is in none; a [rest] would have it"
+        "transactions in no binlog, since none of the specification takes them; a [rest] would: 1"
     ]
 
 
