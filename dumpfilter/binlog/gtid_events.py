@@ -91,19 +91,13 @@ ORIGINAL_TIME_FOLLOWS = 1 << 55
 
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
-_ORIGINALS = (("commit_timestamp", COMMIT_TIME_LENGTH, ORIGINAL_TIME_FOLLOWS), ("server_version", 4, 1 << 31))
-"""The fields of a MySQL GTID event that may have two values: one of the server that wrote the event, and one of the
-transaction's first server.
-
-Each entry has the field's name, its width in bytes, and the bit that announces the second value.
-"""
 
 
 @dataclass(frozen=True)
 class MysqlGtidEvent:
     """The content of a GTID, ANONYMOUS_GTID or GTID_TAGGED event.
 
-    A field that the event does not have is None. But the original timestamp and version default to the immediate ones.
+    A field that the event does not have is None. The fields after the immediate commit timestamp are not read.
     """
 
     gtid: MysqlGtid | None
@@ -122,38 +116,14 @@ class MysqlGtidEvent:
     """The time at which the server that wrote this binlog committed the transaction, microseconds of Unix time (8.0
     and later).
     """
-    original_commit_timestamp: int | None = None
-    """The time at which the transaction was first committed, on the server where it began (8.0 and later).
-
-    The unit is microseconds of Unix time. If the event has no separate original time, the value is
-    ``immediate_commit_timestamp``. The time is 0 when the server did not know it.
-    """
-    transaction_length: int | None = None
-    """The size of all events of the transaction in the binlog, including this GTID event, bytes."""
-    immediate_server_version: int | None = None
-    """The version of the server that wrote this binlog, such as 80034 (8.0.14 and later)."""
-    original_server_version: int | None = None
-    """The version of the first server that committed the transaction, such as 80034 (8.0.14 and later). If the event
-    has no separate original version, the value is ``immediate_server_version``.
-    """
-    commit_group_ticket: int | None = None
-    """The number of the commit group to which the transaction belongs, within a Group Replication view change (8.0.29
-    and later).
-    """
 
 
 def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> MysqlGtidEvent:
     """Decode the body of a GTID (33) event or, with ``anonymous``, of an ANONYMOUS_GTID (34) event.
 
     All versions write u8 flags, 16 bytes of uuid and i64 gno. MySQL 5.7 and later go on with u8 2, i64 last_committed
-    and i64 sequence_number. Later versions append these fields, and an event may end before any of them:
-
-    - u56 immediate commit timestamp. With bit 55 set, the u56 original commit timestamp follows.
-    - the transaction length, length-encoded.
-    - u32 immediate server version. With bit 31 set, the u32 original server version follows.
-    - u64 commit group ticket.
-
-    Raises BinlogCorrupt for a malformed body.
+    and i64 sequence_number. Later versions append the u56 immediate commit timestamp, whose bit 55 belongs to the
+    fields after it. An event may end before any of these fields. Raises BinlogCorrupt for a malformed body.
     """
     reader = Cursor(body, "GTID")
     flags, uuid, gno = reader.unpack(_HEAD, "its GTID")
@@ -163,19 +133,10 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
         # have no known layout.
         return MysqlGtidEvent(gtid, flags)
     _, last_committed, sequence_number = reader.unpack(_TIMES, "its logical timestamps")
-    found: dict[str, int] = {}
-    for name, width, follows in _ORIGINALS:
-        if reader.left >= width:
-            immediate = original = reader.integer(width, f"its immediate {name}")
-            if immediate & follows:
-                immediate &= ~follows
-                original = reader.integer(width, f"its original {name}")
-            found |= {f"immediate_{name}": immediate, f"original_{name}": original}
-        if name == "commit_timestamp" and reader.left:
-            found["transaction_length"] = reader.packed("its transaction length")
-    if reader.left >= 8:
-        found["commit_group_ticket"] = reader.integer(8, "its commit group ticket")
-    return MysqlGtidEvent(gtid, flags, last_committed, sequence_number, **found)
+    committed_at = None
+    if reader.left >= COMMIT_TIME_LENGTH:
+        committed_at = reader.integer(COMMIT_TIME_LENGTH, "its commit time") & (ORIGINAL_TIME_FOLLOWS - 1)
+    return MysqlGtidEvent(gtid, flags, last_committed, sequence_number, committed_at)
 
 
 _SERIALIZATION_VERSION = 1
@@ -246,10 +207,8 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
             found[name] = (value >> 1) ^ -(value & 1) if name in _SIGNED else value
     if "uuid" not in found or "gno" not in found:
         raise BinlogCorrupt("GTID_TAGGED event: it has no GTID")
-    for name, _, _ in _ORIGINALS:
-        found.setdefault(f"original_{name}", found.get(f"immediate_{name}"))
-    gtid = _mysql_gtid(found.pop("uuid"), found.pop("gno"), found.pop("tag", ""))
-    return MysqlGtidEvent(gtid, found.pop("flags", 0), **found)
+    gtid = _mysql_gtid(found["uuid"], found["gno"], found.get("tag", ""))
+    return MysqlGtidEvent(gtid, found.get("flags", 0), *map(found.get, _TAGGED_FIELDS[4:7]))
 
 
 def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:

@@ -35,6 +35,7 @@ from dumpfilter.binlog.gtid_events import (
     first_time,
 )
 from dumpfilter.binlog.reader import iter_events
+from tests.binlog.gtid_fields import LastFields, last_fields, last_tagged_fields
 from tests.binlog.plain_events import events
 from tests.support import RECORDED, recording_id
 
@@ -57,9 +58,8 @@ def decode(header: EventHeader, body: bytes) -> MysqlGtidEvent | MariadbGtidEven
 
 
 # The values are those that mysqlbinlog of MySQL 9.7.4 printed for these events.
-TAGGED = MysqlGtidEvent(
-    MysqlGtid(parse_uuid(SERVER), 2, "a"), 0, 2, 11, 1795253804592466, 1000000, 318, 90704, 90704
-)
+TAGGED = MysqlGtidEvent(MysqlGtid(parse_uuid(SERVER), 2, "a"), 0, 2, 11, 1795253804592466)
+TAGGED_REST = LastFields(1000000, 318, 90704, 90704)
 TAGGED_BODY = bytes.fromhex(
     "027600000002 1c72c903f50295033d0222c503d902ed0204f10300000002 0408 060261 0808 0a2c"
     "0c7f52ed4d19c66006 0e03127a 10f904 1283120b"
@@ -68,9 +68,8 @@ UNTAGGED_BODY = bytes.fromhex(
     "000e39f2bde58f11f1b6bb02fc000000010300000000000000 02 0200000000000000 0600000000000000"
     "53dc4d19c66006 fc3b01 50620100"
 )
-UNTAGGED = MysqlGtidEvent(
-    MysqlGtid(parse_uuid(SERVER), 3), 0, 2, 6, 1795253804588115, 1795253804588115, 315, 90704, 90704
-)
+UNTAGGED = MysqlGtidEvent(MysqlGtid(parse_uuid(SERVER), 3), 0, 2, 6, 1795253804588115)
+UNTAGGED_REST = LastFields(1795253804588115, 315, 90704, 90704)
 # MariaDB 10.11.19, server id 73: COMMIT ALTER, XA PREPARE, XA COMMIT, START ALTER
 COMMIT_ALTER = bytes.fromhex("0400000000000000 00000000 29 04 0300000000000000")
 XA_PREPARE = bytes.fromhex("0500000000000000 00000000 4c 07000000 01 01 6762 01ff")
@@ -78,16 +77,21 @@ XA_COMMIT = bytes.fromhex("0600000000000000 00000000 8d 07000000 01 01 6762")
 START_ALTER = bytes.fromhex("0300000000000000 00000000 29 02 0000000000")
 
 
+def rest(header: EventHeader, body: bytes | memoryview) -> LastFields:
+    return (last_tagged_fields if header.type == EventType.GTID_TAGGED else last_fields)(body)
+
+
 def test_mysql_gtid_of_every_age() -> None:
     assert decode_mysql_gtid(UNTAGGED_BODY) == UNTAGGED
     assert decode_mysql_gtid(memoryview(UNTAGGED_BODY)) == UNTAGGED
+    assert last_fields(UNTAGGED_BODY) == UNTAGGED_REST
     gtid = UNTAGGED.gtid
     # The event as MySQL 5.6, 5.7, 8.0.1 and 8.0.2 write it. Each version appends fields to those of the version before.
     for length, fields in {
         25: (),
         42: (2, 6),
-        49: (2, 6, UNTAGGED.immediate_commit_timestamp, UNTAGGED.immediate_commit_timestamp),
-        52: (2, 6, UNTAGGED.immediate_commit_timestamp, UNTAGGED.immediate_commit_timestamp, 315),
+        49: (2, 6, UNTAGGED.immediate_commit_timestamp),
+        52: (2, 6, UNTAGGED.immediate_commit_timestamp),
     }.items():
         assert decode_mysql_gtid(UNTAGGED_BODY[:length]) == MysqlGtidEvent(gtid, 0, *fields)
     replicated = (
@@ -99,11 +103,9 @@ def test_mysql_gtid_of_every_age() -> None:
         + (80034).to_bytes(4, "little")
         + (9).to_bytes(8, "little")
     )
-    expected = MysqlGtidEvent(gtid, 0, 2, 6, 5_000_000, 4_000_000, 100, 90704, 80034, 9)
-    assert decode_mysql_gtid(replicated) == expected
-    for length in (*range(25), *range(49, 56), 50 + 7 + 4):
-        if length == 49:
-            continue  # the original timestamp is cut from 50 bytes on, and absent at 49 bytes
+    assert decode_mysql_gtid(replicated) == MysqlGtidEvent(gtid, 0, 2, 6, 5_000_000)
+    assert last_fields(replicated) == LastFields(4_000_000, 100, 90704, 80034, 9)
+    for length in range(25):
         with pytest.raises(BinlogCorrupt):
             decode_mysql_gtid(replicated[:length])
 
@@ -118,6 +120,7 @@ def test_anonymous_gtid_has_none() -> None:
 
 def test_tagged_gtid() -> None:
     assert decode_gtid_tagged(TAGGED_BODY) == TAGGED
+    assert last_tagged_fields(TAGGED_BODY) == TAGGED_REST
     for length in range(len(TAGGED_BODY)):
         with pytest.raises(BinlogCorrupt):
             decode_gtid_tagged(TAGGED_BODY[:length])
@@ -130,8 +133,9 @@ def test_tagged_gtid_of_a_later_version() -> None:
 
     ticket = encode_varlen(11) + encode_varlen(77)
     later = encode_varlen(12) + b"anything at all"
-    assert decode_gtid_tagged(message(0, ticket + later)).commit_group_ticket == 77
-    assert decode_gtid_tagged(message(12, ticket)).commit_group_ticket == 77
+    for body in (message(0, ticket + later), message(12, ticket)):
+        assert decode_gtid_tagged(body) == TAGGED
+        assert last_tagged_fields(body).commit_group_ticket == 77
     for body in (message(13, later), message(0, ticket + ticket), b"\4" + TAGGED_BODY[1:]):
         with pytest.raises(BinlogCorrupt):
             decode_gtid_tagged(body)
@@ -193,19 +197,20 @@ def test_mutated_bodies_decode_or_are_corrupt(body: bytes, data: st.DataObject) 
 @pytest.mark.parametrize("folder", RECORDINGS, ids=lambda path: path.name)
 def test_recorded_gtids_are_the_ones_the_server_told(folder: Path) -> None:
     oracle = json.loads((folder / "oracle.json").read_text())
-    decoded = [
-        event
+    found = [
+        (event, header, body)
         for name in oracle["logs"]
         for header, body in events(folder / name)
         if (event := decode(header, body)) is not None
     ]
     # The server's texts are such as "GTID 0-11-1" and "XA START … GTID 0-11-76".
     told = [transaction["gtid"].split("GTID ")[-1] for transaction in oracle["source"]["transactions"]]
-    assert [str(event.gtid) for event in decoded] == told
-    for event in decoded:
+    assert [str(event.gtid) for event, *_ in found] == told
+    for event, header, body in found:
         if isinstance(event, MysqlGtidEvent):
-            assert event.original_server_version == event.immediate_server_version == 90704
-            assert event.commit_group_ticket is None
+            last = rest(header, body)
+            assert last.original_server_version == last.immediate_server_version == 90704
+            assert last.commit_group_ticket is None
             assert event.sequence_number is not None
 
 
@@ -220,9 +225,10 @@ def test_transaction_lengths_lead_from_gtid_to_gtid() -> None:
             if expected and (event is not None or header.type in (EventType.ROTATE, EventType.STOP)):
                 assert start == expected
             if isinstance(event, MysqlGtidEvent):
-                assert event.transaction_length is not None
-                expected = start + event.transaction_length
-                lengths.append(event.transaction_length)
+                length = rest(header, body).transaction_length
+                assert length is not None
+                expected = start + length
+                lengths.append(length)
     assert len(lengths) == 34
 
 
@@ -230,19 +236,19 @@ def test_recorded_tagged_gtids_are_the_ones_the_server_told() -> None:
     folder = DATA / "recordings" / "mysql-tagged"
     told = [line.split("\t") for line in (folder / "events.tsv").read_text("latin-1").splitlines()]
     decoded = [
-        event
+        (event, rest(header, body))
         for n in (1, 2)
         for header, body in events(folder / f"bin.00000{n}")
         if isinstance(event := decode(header, body), MysqlGtidEvent)
     ]
-    assert [str(event.gtid) for event in decoded] == [
+    assert [str(event.gtid) for event, _ in decoded] == [
         info.split("'")[1] for *_, kind, _, info in told if kind in ("Gtid", "Gtid_tagged_log_event")
     ]
-    replicated = [event for event in decoded if event.original_commit_timestamp == 1000000]
-    assert [str(event.gtid)[36:] for event in replicated] == [":a:2"]
-    for event in replicated:
-        assert event.original_server_version == 80034
-        assert event.immediate_server_version == 90704
+    replicated = [(event, last) for event, last in decoded if last.original_commit_timestamp == 1000000]
+    assert [str(event.gtid)[36:] for event, _ in replicated] == [":a:2"]
+    for event, last in replicated:
+        assert last.original_server_version == 80034
+        assert last.immediate_server_version == 90704
         assert event.immediate_commit_timestamp is not None
         assert event.immediate_commit_timestamp > 1795253804000000
 

@@ -26,6 +26,7 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Rule
 from dumpfilter.slave.applier import gtid_of
+from tests.binlog.gtid_fields import last_fields, last_tagged_fields
 from tests.dump.plans import scanned
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules
@@ -223,9 +224,10 @@ def test_a_gtid_event_is_that_of_the_server(version: str, checksum: bool) -> Non
         assert gtid.sequence_number == (None if expected is None else 21 + number)
         assert gtid.last_committed == (None if expected is None else 0)
         if expected in (50, 54):
-            assert gtid.immediate_commit_timestamp == gtid.original_commit_timestamp == 1_700_000_000_000_000
-            assert gtid.transaction_length == length + 38 + 27 + 2 * 4 * checksum
-        assert gtid.immediate_server_version == ({"8.0.36": 80036, "9.7.4": 90704}.get(version))
+            assert gtid.immediate_commit_timestamp == last_fields(body).original_commit_timestamp
+            assert gtid.immediate_commit_timestamp == 1_700_000_000_000_000
+            assert last_fields(body).transaction_length == length + 38 + 27 + 2 * 4 * checksum
+        assert last_fields(body).immediate_server_version == ({"8.0.36": 80036, "9.7.4": 90704}.get(version))
 
 
 @pytest.mark.parametrize("tag", ["a", "a_tag", "t" * 32])
@@ -241,9 +243,10 @@ def test_a_tagged_gtid_event_is_that_of_the_server(tag: str, number: int) -> Non
     gtid = decode_gtid_tagged(fd.body(bytes(events)))
     assert gtid.gtid == MysqlGtid(bytes(range(240, 256)), number, tag)
     assert (gtid.last_committed, gtid.sequence_number) == (0, 300)
-    assert gtid.immediate_commit_timestamp == gtid.original_commit_timestamp == 1_700_000_000_000_000
-    assert gtid.immediate_server_version == gtid.original_server_version == 90704
-    assert gtid.transaction_length == len(events) + 42 + 31
+    last = last_tagged_fields(fd.body(bytes(events)))
+    assert gtid.immediate_commit_timestamp == last.original_commit_timestamp == 1_700_000_000_000_000
+    assert last.immediate_server_version == last.original_server_version == 90704
+    assert last.transaction_length == len(events) + 42 + 31
 
 
 def _description() -> FormatDescription:
