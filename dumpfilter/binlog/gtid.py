@@ -472,7 +472,7 @@ class GtidSet(ABC):
         should name the server that wrote the GTID with the largest number; 0 if unknown. ``numbers`` is an array of
         integers with one dimension.
 
-        Raises GtidError for any other array, for a number out of range, and for a source of the other family.
+        Raises GtidError for a number out of range, and for a source of the other family.
         """
         key = self._key(source)
         if not numbers.size:

@@ -87,7 +87,7 @@ def _check(found: Inspection, paths: list[Path]) -> None:
         for transaction in index.transactions:
             transactions += transaction.subject != R.KEPT
             if not isinstance(transaction.source, int):
-                gtids.add_many(transaction.source, [transaction.number])  # type: ignore[arg-type]
+                gtids.add_range(transaction.source, transaction.number, transaction.number)
         totals += _transactions(index, opened)
     assert found.events == {name: (events[name], sizes[name]) for name in events}
     unopened = found.tables.pop((NOT_OPENED, ""), Volume(0, 0, 0))
