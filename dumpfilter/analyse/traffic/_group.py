@@ -342,6 +342,32 @@ def _held_from(role, first, stop):
 
 
 @inner
+def _whole(c, m, t):
+    """Count a transaction that each filter sends or drops as a whole, and add the counts to the arrays in ``m``. ``t``
+    is the transaction's index in the columns ``c``. Return False if the arrays are full.
+    """
+    s = np.int64(c.txn_subject[t])
+    size = np.int64(0)
+    undecided = np.int64(0)
+    for k in range(c.txn_event[t], c.txn_event[t + 1]):
+        size += c.size[k]
+        undecided += c.subject[k] == s
+    if s < 0:
+        condition = np.int64(C_ALWAYS if s == R.KEPT else C_NEVER)
+        undecided = np.int64(0)
+    else:
+        condition = _only(m, s)
+        if condition < 0:
+            return False
+    m.state[ORIGIN] = c.txn_origin[t]
+    events = c.txn_event[t + 1] - c.txn_event[t]
+    transactions = np.int64(c.txn_source[t] != R.KEPT)
+    _count(m, condition, c.txn_bucket[t], size, events, transactions, undecided)
+    _count_stand_in(m, condition, c.txn_stand_in[t])
+    return True
+
+
+@inner
 def _decide(c, m, first, stop, held):
     """Find the conditions of the open transaction's atoms (runs of events that every filter sends or drops together).
     Store each condition's number in the atom's column A_LATER in ``m.atoms``.
@@ -439,9 +465,12 @@ def group(c: Columns, m: Memory, t: int, until: int):
         stop = c.txn_event[t + 1]
         if m.state[N_UNITS] + stop - first + 2 > m.units.shape[0]:
             return t
+        s = c.txn_subject[t]
         goes_on = c.is_open and t == c.txn_subject.size - 1
-        if c.txn_subject[t] == R.SKIP and not m.state[IS_OPEN] and not goes_on:
+        if not m.state[IS_OPEN] and not goes_on and (s >= 0 or s in (R.KEPT, R.NOTHING, R.SKIP)):
             # No filter sends the Gap events of a relay log, so they are not counted.
+            if s != R.SKIP and not _whole(c, m, t):
+                return t
             t += 1
             continue
         if not m.state[IS_OPEN]:
