@@ -119,8 +119,6 @@ class EventTexts:
         write: receives the text.
         verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
         row_events: whether BINLOG statements, which carry the row events, are printed.
-        as_they_are: whether BINLOG statements contain the events' original bytes. False: checksums may be wrong, and
-            are computed again.
         rewrite_db: returns a database's name on the target.
         refusal: returns a comment on why the rows of a table cannot run on the target, or an empty text if they can.
             Its arguments are database and table as named on the target.
@@ -133,7 +131,6 @@ class EventTexts:
         *,
         verbosity: int,
         row_events: bool,
-        as_they_are: bool,
         rewrite_db: Callable[[str], str],
         refusal: Callable[[str, str], bytes],
         before_rows: Callable[[], bytes],
@@ -151,7 +148,6 @@ class EventTexts:
         self._rows_lines: dict[tuple[int, int], bytes] = {}
         self.checksum = False
         """Whether the events in BINLOG statements have checksums, as the printed format description event declares."""
-        self._as_they_are = as_they_are
         self.refused = 0
         """The number of rows events printed as comments because the target lacks their table."""
         self._reason = b""
@@ -261,7 +257,7 @@ class EventTexts:
         """
         fd = batch.fd
         is_changed = kind in _COMPRESSED if table is None else table.is_renamed
-        if is_changed or fd.checksum != self.checksum or not self._as_they_are:
+        if is_changed or fd.checksum != self.checksum:
             header, body = EventHeader.unpack(raw), raw[HEADER_LENGTH : len(raw) - fd.checksum_length]
             if is_changed and table is not None:
                 body = encode_table_map(replace(decode_table_map(body), database=table.map.database))

@@ -72,7 +72,6 @@ def print_binlog(
         rules=work.rules,
         warn=work.warn,
         kinds=filters.kind_filter(),
-        is_verified=verify,
     )
     begun = False
     with work.reading("printing", is_shown=not out.isatty()) as taken:

@@ -160,7 +160,6 @@ class TextPrinter:
         warn: receives a warning, with file and position, if the printed text cannot repeat an event.
         kinds: the filter by statement kinds. The target is assumed to have the effects of the statements that this
             filter drops. None: no such filter.
-        is_verified: whether the events' checksums are known to be right.
     """
 
     def __init__(
@@ -171,7 +170,6 @@ class TextPrinter:
         rules: ReplicationFilter | None = None,
         warn: Callable[[str], None] = lambda text: None,
         kinds: KindFilter | None = None,
-        is_verified: bool = True,
     ) -> None:
         self._print = write
         self._written: list[bytes] = []
@@ -204,7 +202,6 @@ class TextPrinter:
             write,
             verbosity=options.verbose,
             row_events=options.row_events,
-            as_they_are=is_verified,
             rewrite_db=self._rewrite_db,
             refusal=self._refusal,
             before_rows=self._before_rows,
