@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from typing import Literal
 
@@ -294,3 +295,10 @@ def test_rules_of_another_kind_are_refused(kind: EffectiveRuleKind | WriteRuleKi
 
 def test_repeated_rules_count_once() -> None:
     assert len(_filter("do-db=a", "do-db=a", "do-db=b").rules) == 2
+
+
+def test_users_scripts_import_names_from_the_package() -> None:
+    package = importlib.import_module("dumpfilter.filter")
+    assert package.Filter is Filter
+    assert package.RuleKind is RuleKind
+    assert package.parse_option is parse_option
