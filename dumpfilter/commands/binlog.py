@@ -10,12 +10,12 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.option_groups import BinlogArguments, Rules, VerifyOptions, rule_options
 from dumpfilter.filter.filter import FilterOptions
-from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, make_rules
+from dumpfilter.filter.rules import RuleKind, WriteRuleKind, make_rules
 
-_REWRITE = "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."
-
-_SHORT = [kind for kind in RuleKind if kind.worklog_option]
-"""The kinds of rule that have a shorter option, too."""
+_RULES = {kind: kind.help for kind in RuleKind} | {
+    RuleKind.REWRITE_DB: "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."
+}
+"""The help texts of the rules' options."""
 
 
 class BinlogFilterOptions(Settings, panel="Filter"):
@@ -26,9 +26,8 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     statement.
     """
 
-    rules: Rules = rule_options(RuleKind, {kind: _REWRITE for kind in RuleKind if kind.is_rewrite})
-    worklog_rules: Rules = repeated(
-        {kind.worklog_option: (kind, f"The same as --{kind.option}.", kind.metavar) for kind in _SHORT}
+    rules: Rules = repeated(
+        {f"{kind.option} {kind.worklog_option}": (kind, text, kind.metavar) for kind, text in _RULES.items()}
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
     """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
@@ -43,31 +42,15 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     write_rules: Rules = rule_options(WriteRuleKind)
 
     def filter_options(self) -> FilterOptions:
-        """Return the filter that the options describe.
-
-        Raises OptionError for a bad value, and for a rule that is given under both of its names, such as ``--do-db``
-        and ``--replicate-do-db``.
-        """
+        """Return the filter that the options describe. Raises OptionError for a bad value."""
         return FilterOptions(
-            rules=tuple(rule for kind in RuleKind for rule in self._rules(kind)),
+            rules=tuple(make_rules(self.rules)),
             write_rules=tuple(make_rules(self.write_rules)),
             only_kinds=tuple(self.statement_kind or ()),
             ignored_kinds=tuple(self.ignore_statement_kind or ()),
             clever=self.clever,
             lower_case_table_names=self.lower_case_table_names,
         )
-
-    def _rules(self, kind: RuleKind) -> list[Rule]:
-        short = f"--{kind.worklog_option}"
-        values = self.rules.get(kind, ())
-        if kind not in self.worklog_rules:
-            return [make_rule(kind, value) for value in values]
-        if values:
-            raise OptionError(f"--{kind.option} and {short} are the same rule: use one of the two")
-        try:
-            return [make_rule(kind, value) for value in self.worklog_rules[kind]]
-        except OptionError as error:
-            raise OptionError(str(error).replace(f"--{kind.option}", short)) from None
 
 
 class BinlogOutputOptions(TextOptions, panel="Output"):

@@ -178,13 +178,13 @@ Rules = Annotated[Mapping[R.BaseRuleKind, Sequence[str]], SkipValidation]
 WRITE_PANEL = "Write side"
 
 
-def rule_options(kinds: Iterable[R.BaseRuleKind], helps: Mapping[R.BaseRuleKind, str] | None = None) -> Any:
+def rule_options(kinds: Iterable[R.BaseRuleKind]) -> Any:
     """Return the default of a settings field that collects the options of filter rules, such as ``--replicate-do-db``.
 
-    Each kind of rule in ``kinds`` has one repeatable option. ``helps`` has other help texts for some of these options.
-    The field maps each kind of rule to the values of its option.
+    Each kind of rule in ``kinds`` has one repeatable option. The field maps each kind of rule to the values of its
+    option.
     """
-    return repeated({kind.option: (kind, (helps or {}).get(kind, kind.help), kind.metavar) for kind in kinds})
+    return repeated({kind.option: (kind, kind.help, kind.metavar) for kind in kinds})
 
 
 class SlaveFilterOptions(Settings, panel="Filter"):

@@ -37,9 +37,8 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (
             [MYSQL, "--do-table=t"],
             2,
-            "--do-table=t: could not add the rule: it is not in the form db_name.table_name",
+            "--replicate-do-table=t: could not add the rule: it is not in the form db_name.table_name",
         ),
-        ([MYSQL, "--do-db=a", "--replicate-do-db=b"], 2, "--replicate-do-db and --do-db are the same rule"),
         ([MYSQL, "--statement-kind=upsert"], 2, "--statement-kind=upsert: there is no such kind"),
         ([MYSQL, "--raw"], 2, "--output=DIR"),
         ([MYSQL, "--output=x"], 2, "--output goes with --raw"),

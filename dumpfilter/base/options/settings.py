@@ -61,7 +61,7 @@ class Settings(BaseModel):
             if repeated := extra.pop("repeated", None):
                 for option, (_, help, metavar) in repeated.items():
                     extra |= {"help": f"{help} Repeatable.", "metavar": metavar}
-                    info = typer.Option(f"--{option}", **extra)
+                    info = typer.Option(*(f"--{name}" for name in option.split()), **extra)
                     yield _parameter(_python_name(option), Annotated[list[str] | None, info], None)
                 continue
             hint, default = hints[name], Parameter.empty if field.is_required() else field.default
@@ -142,14 +142,15 @@ def repeated(options: Mapping[str, tuple[Any, str, str]]) -> Any:
     """Return the default of a settings field that declares several repeatable options, such as ``--do-db``, and
     collects their values in a mapping.
 
-    ``options`` has the key, the help and the metavar of each option, by the option's name without dashes in front. The
-    field maps each option's key to the list of its values. An option that is not given has no item.
+    ``options`` has the key, the help and the metavar of each option, by the option's name without dashes in front.
+    Several names of an option are separated by spaces. The field maps each option's key to the list of its values. An
+    option that is not given has no item.
     """
     return Field({}, json_schema_extra={"repeated": dict(options)})  # type: ignore[arg-type]
 
 
 def _python_name(option: str) -> str:
-    return option.replace("-", "_")
+    return option.split()[0].replace("-", "_")
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
