@@ -10,10 +10,8 @@
 # Each target installs missing Debian packages (tools/system_packages.py; without root it names them), and makes a
 # virtual environment in .venv with the versions of constraints.txt.
 
-# The first Python of a supported version (tools/system_packages.py has the range).
-ifndef PYTHON
-PYTHON  := $(or $(shell python3 tools/system_packages.py --find-python),python3)
-endif
+# tools/system_packages.py has the range of supported versions. Name another Python by make PYTHON=/path/to/python3.
+PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 # Two workers for each processor of a small machine, since many tests wait for servers.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools import system_packages
-from tools.system_packages import find_python, main, needs, python_problem
+from tools.system_packages import main, needs, python_problem
 
 
 def test_the_oldest_tried_java_is_not_the_first() -> None:
@@ -47,16 +47,6 @@ def test_supported_pythons(version: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("version", [(2, 7), (3, 10, 12), (3, 15)])
 def test_other_pythons_are_refused_with_the_cure(version: tuple[int, ...]) -> None:
     assert "make PYTHON=" in python_problem(version)
-
-
-def test_the_first_supported_python_is_found(programs: Callable[..., None], tmp_path: Path) -> None:
-    assert find_python() is None
-    programs(
-        python3="echo 3 9", **{"python3.14": "exit 1", "python3.12": "echo 3 12", "python3.11": "echo 3 11"}
-    )
-    assert find_python() == str(tmp_path / "python3.12")
-    programs(python3="echo 3 13")
-    assert find_python() == str(tmp_path / "python3")
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """Install the system packages that a make target needs. Without root, name them exactly.
 
-usage: system_packages.py python | demo | tests | --find-python
+usage: system_packages.py python | demo | tests
 
 ``python`` stands for a Python with venv and a C compiler, which is enough for ``make check``. ``demo`` adds Java, which
 Spark needs, and the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need names
 alternative packages, of which ``apt-get satisfy`` takes the first that the distribution has.
-
-``--find-python`` prints the first Python of a supported version, or nothing when the machine has none.
 
 The script runs on any Python from 3.7 with the standard library alone, since it is what checks the Python's version.
 """
@@ -111,19 +109,6 @@ def python_problem(version: Sequence[int]) -> str:
     )
 
 
-def find_python() -> str | None:
-    """Return the path of the first supported Python, python3 before python3.N, or None."""
-    names = [f"python3.{minor}" for minor in range(PYTHON_BELOW[1] - 1, PYTHON_AT_LEAST[1] - 1, -1)]
-    for path in filter(None, map(shutil.which, ["python3", *names])):
-        command = [path, "-c", "import sys; print(*sys.version_info[:2])"]
-        version = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-        ).stdout.split()
-        if version and not python_problem([int(part) for part in version]):
-            return path
-    return None
-
-
 def _missing(part: str) -> list[Need]:
     """Return the missing needs of a part of the make targets, and print them to standard error."""
     missing = [need for need in needs(part) if not need.is_there]
@@ -135,12 +120,8 @@ def _missing(part: str) -> list[Need]:
 def main(part: str) -> str | None:
     """Install the packages that a part of the make targets misses. Return why something is still missing, or None.
 
-    Without root, the returned text has the commands that install the packages. ``--find-python`` in place of a part
-    prints the path of a supported Python.
+    Without root, the returned text has the commands that install the packages.
     """
-    if part == "--find-python":
-        print(find_python() or "")
-        return None
     problem = python_problem(sys.version_info[:2])
     if problem:
         return problem

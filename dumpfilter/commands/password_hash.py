@@ -4,52 +4,44 @@ from __future__ import annotations
 
 import getpass
 import sys
-from pathlib import Path
 from typing import Literal
 
 import typer
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings
 from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, native_hash, to_bytes
 
 
 class HashSettings(Settings):
-    """The options of ``dumpfilter password-hash``: the type of hash, and the file that has the password."""
+    """The option of ``dumpfilter password-hash``: the type of hash."""
 
     plugin: Literal["caching_sha2_password", "mysql_native_password"] = "caching_sha2_password"
     """The authentication plugin of MySQL that has such hashes: MySQL 9's clients know caching_sha2_password alone;
     MariaDB's clients verify the console's certificate with mysql_native_password alone."""
-    file: Path | None = None
-    """A file whose first line is the password. Without it the command asks on the terminal, or reads the first line of
-    standard input."""
 
 
 def password_hash_command(given: HashSettings) -> None:
     r"""Print the hash of a password, for password_hash in the master's configuration file.
 
-    No option takes the password itself, because other users of the machine can see command lines.
+    The command asks for the password on the terminal, or reads the first line of standard input. No option takes the
+    password itself, because other users of the machine can see command lines.
 
     Examples:
 
         dumpfilter password-hash
 
         dumpfilter password-hash --plugin mysql_native_password \
-            --file admin.password
+            < admin.password
     """
-    password = _read(given.file)
+    password = _read()
     hashed = Sha2Crypt.of if given.plugin == "caching_sha2_password" else native_hash
     typer.echo(str(hashed(password)))
 
 
-def _read(file: Path | None) -> str:
-    """Read a password from a file or, with None, from the terminal or standard input. Raises OptionError if it cannot
-    be used.
-    """
-    if file is not None:
-        password = read_password(file)
-    elif sys.stdin.isatty():
+def _read() -> str:
+    """Read a password from the terminal or standard input. Raises OptionError if it cannot be used."""
+    if sys.stdin.isatty():
         password = getpass.getpass("Password: ")
         if getpass.getpass("Once more: ") != password:
             raise OptionError("the two passwords differ: give the command again")
@@ -59,7 +51,7 @@ def _read(file: Path | None) -> str:
         except UnicodeDecodeError:
             raise OptionError("the password on standard input is not UTF-8") from None
     if not password:
-        raise OptionError("the password is empty: give one on the terminal, on standard input or with --file")
+        raise OptionError("the password is empty: give one on the terminal or on standard input")
     if len(to_bytes(password)) > MOST_PASSWORD:
         raise OptionError(f"the password is longer than {MOST_PASSWORD} bytes")
     return password

@@ -60,16 +60,6 @@ class Inputs(Settings):
         return plan, binlog_sets(plan, model, binlogs), speeds
 
 
-def complete_variant(incomplete: str) -> list[str]:
-    """Return the names of the simulation variants that begin with the typed text, for the completion of a shell.
-
-    A variant is a way to bring the binlog to slaves, such as ``filter-on-master``.
-    """
-    from dumpfilter.simulation.results import SIMULATED
-
-    return [variant.value for variant in SIMULATED if variant.value.startswith(incomplete)]
-
-
 class ScenarioOptions(Settings, panel="Scenarios"):
     """The options for the scenarios that a simulation compares.
 
@@ -77,9 +67,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     bring the binlog to slaves, such as filtered on the master.
     """
 
-    variant: list[str] | None = setting(
-        None, metavar="NAME", show_default=False, autocompletion=complete_variant
-    )
+    variant: list[str] | None = setting(None, metavar="NAME", show_default=False)
     """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, real-replica. Without the
     option all of them, and for sweeps and searches no-filter and filter-on-master."""
     sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)

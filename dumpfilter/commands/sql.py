@@ -10,7 +10,6 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -44,10 +43,8 @@ class Format(enum.StrEnum):
 class SqlSettings(Settings):
     """The SQL statements that ``dumpfilter sql`` runs, and the format of their results."""
 
-    script: str = setting("-", metavar="[FILE]", is_argument=True)
-    """A file of statements; '-' or nothing is the standard input."""
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
-    """Run these statements instead of a file."""
+    """Run these statements. Without this option they are read from standard input."""
     form: Format | None = setting(None, "--format")
     """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
 
@@ -61,19 +58,16 @@ def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
 
     With --format json each result is one line: an array with an object for each row.
 
-    Example:
+    Examples:
 
         dumpfilter sql --slave 127.0.0.1:3308 -e 'SHOW REPLICA STATUS\G'
+
+        dumpfilter sql --slave 127.0.0.1:3308 < script.sql
     """
     login = asked.login()
     if login is None or (asked.slave and asked.console):
         raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
-    if given.execute is not None and given.script != "-":
-        raise OptionError(f"give either --execute (-e) or the file {given.script}, not both")
-    script = given.execute
-    if script is None:
-        script = sys.stdin.read() if given.script == "-" else _script(Path(given.script))
-    print_results(login, script, given.form)
+    print_results(login, statements(given.execute), given.form)
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
@@ -102,11 +96,14 @@ def print_results(login: Login, script: str, format_: Format | None, name: str =
         raise typer.Exit(1) from None
 
 
-def _script(path: Path) -> str:
+def statements(execute: str | None) -> str:
+    """Return the statements of the option ``--execute`` or, with None, those of standard input. Raises OptionError if
+    standard input is not UTF-8.
+    """
     try:
-        return path.read_bytes().decode("utf-8")
+        return sys.stdin.read() if execute is None else execute
     except UnicodeDecodeError as error:
-        raise OptionError(f"{path}: cannot be read: {error}; save the script as UTF-8") from None
+        raise OptionError(f"standard input: cannot be read: {error}; save the script as UTF-8") from None
 
 
 def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:

@@ -27,7 +27,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
-from dumpfilter.commands.sql import Format, print_results
+from dumpfilter.commands.option_groups import JsonOption
+from dumpfilter.commands.sql import Format, print_results, statements
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 if TYPE_CHECKING:
@@ -89,24 +90,11 @@ class TopologyOptions(Settings):
         return Control(self.directory).ask(verb, **arguments)
 
 
-class JsonOption(Settings):
-    """The option ``--json``, for output that programs read."""
+def _show(output: JsonOption, told: Any, view: Callable[[Any], RenderableType]) -> None:
+    """Print ``told``, the result of a call to a running topology, as JSON or as the tables that ``view`` makes."""
+    from rich.console import Console
 
-    as_json: bool = setting(False, "--json")
-    """Print JSON instead of tables."""
-
-    def print(self, told: Any, view: Callable[[Any], RenderableType]) -> None:
-        """Print ``told``, the result of a call to a running topology. With ``--json`` it is printed as JSON, otherwise
-        as the tables that ``view`` makes of it.
-        """
-        from rich.console import Console
-
-        from dumpfilter.analyse.report.terminal import print_json
-
-        if self.as_json:
-            print_json(told)
-        else:
-            Console(highlight=False).print(view(told))
+    output.show(told, lambda: Console(highlight=False).print(view(told)))
 
 
 class NodeOptions(TopologyOptions):
@@ -324,7 +312,7 @@ def status_command(place: TopologyOptions, output: JsonOption) -> None:
     from dumpfilter.testbed.views import status_view
 
     status = place.ask("status")
-    output.print(status, status_view)
+    _show(output, status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
 
@@ -404,7 +392,7 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
     """
     from dumpfilter.testbed.views import report_view
 
-    output.print(place.ask("report"), report_view)
+    _show(output, place.ask("report"), report_view)
 
 
 def _parse_rate(text: str, *, option: str) -> float:
@@ -487,7 +475,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
     for method, arguments in given.requests():
         given.ask(method, link=given.link, **arguments)
-    output.print(given.ask("status", link=given.link), lambda link: links_table([link]))
+    _show(output, given.ask("status", link=given.link), lambda link: links_table([link]))
 
 
 @verb(NODES)
@@ -599,8 +587,7 @@ def sql_command(given: SqlSettings) -> None:
     if port is None:
         raise OptionError(f"{given.node}: a {found['kind']} has no port for SQL; ask one of its readers")
     login = console_login("127.0.0.1", port, found["user"], found["password"])
-    script = sys.stdin.read() if given.execute is None else given.execute
-    print_results(login, script, given.form, given.node)
+    print_results(login, statements(given.execute), given.form, given.node)
 
 
 @verb(NODES)

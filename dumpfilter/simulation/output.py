@@ -151,7 +151,7 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
             from dumpfilter.simulation.page import render_page
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
-        write_tables(FORMS, tables(results), beside)
+        write_tables(tables(results), beside)
     if json:
         print_json(results)
     else:

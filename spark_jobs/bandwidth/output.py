@@ -186,7 +186,7 @@ def write_results(results: Results, directory: Path, measured: MeasuredSet | Non
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         (beside / REPORT).write_text(render_report(results), "utf-8")
-        write_tables(FORMS, tables(results), beside)
+        write_tables(tables(results), beside)
         if measured is not None:
             write_measurements(measured, beside / MEASUREMENTS)
 

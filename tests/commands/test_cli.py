@@ -118,7 +118,6 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             2,
             "--server-version=eleven: is no version",
         ),
-        (["sql", "--console=127.0.0.1:1", "-e", "SELECT 1", "file.sql"], 2, "file.sql, not both"),
         (["inspect", ""], 2, "the name of a binlog set is empty: name"),
         (["inspect", "msyql://db1/"], 2, "begins with s3a://, hdfs://, file:// or mysql://"),
         (

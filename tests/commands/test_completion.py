@@ -8,7 +8,6 @@ from unittest import mock
 import pytest
 
 from dumpfilter.cli import main
-from dumpfilter.commands.simulate import complete_variant
 from tests.commands.in_process import run
 
 
@@ -37,11 +36,6 @@ def test_the_script_completes_the_command(
     script = capsys.readouterr().out
     assert "_DUMPFILTER_COMPLETE=complete_bash" in script
     assert "_dumpfilter_completion dumpfilter\n" in script
-
-
-def test_variants() -> None:
-    assert completed("simulate", "x", "--variant", "filter") == ["filter-on-slave", "filter-on-master"]
-    assert len(complete_variant("")) == 4
 
 
 def test_a_value_of_all_commands() -> None:

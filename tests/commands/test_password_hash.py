@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +11,12 @@ from dumpfilter.base.security.passwords import StoredPassword, native_hash
 from tests.commands.in_process import run
 
 
-def test_a_password_from_a_file_or_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "password"
-    file.write_text("sécret pass\nsecond line\n")
-    for arguments in (["--file", str(file)], []):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("sécret pass\nsecond line\n"))
-        done = run("password-hash", *arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert StoredPassword.parse(done.stdout.strip()).matches("sécret pass")
-    done = run("password-hash", "--plugin", "mysql_native_password", "--file", str(file))
+def test_a_password_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("sécret pass\nsécret pass\n"))
+    done = run("password-hash")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert StoredPassword.parse(done.stdout.strip()).matches("sécret pass")
+    done = run("password-hash", "--plugin", "mysql_native_password")
     assert done.stdout.strip() == native_hash("sécret pass")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+import sys
 
 import pytest
 
@@ -17,11 +18,11 @@ def test_address(address: str) -> None:
     assert f"--console={address}: write HOST:PORT" in done.stderr
 
 
-def test_a_script_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "script.sql").write_bytes(b"SELECT '\xff'")
-    done = run("sql", "--console", "127.0.0.1:1", str(tmp_path / "script.sql"))
+def test_a_script_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT '\xff'"), "utf-8"))
+    done = run("sql", "--console", "127.0.0.1:1")
     assert done.returncode == 2
-    assert "script.sql: cannot be read: 'utf-8' codec can't decode" in done.stderr
+    assert "standard input: cannot be read: 'utf-8' codec can't decode" in done.stderr
     assert done.stderr.endswith("save the script as UTF-8\n")
 
 

@@ -117,15 +117,10 @@ def test_sql_table_is_the_one_of_the_mysql_client(console: ConsoleServer) -> Non
     assert ours.stderr == ""
 
 
-def test_sql_script(console: ConsoleServer, tmp_path: Path) -> None:
-    path = tmp_path / "script.sql"
-    path.write_text(SCRIPT, "utf-8")
-    for done in (
-        dumpfilter_sql(console, str(path), "--format=tsv"),
-        dumpfilter_sql(console, "--format=tsv", script=SCRIPT),
-    ):
-        assert done.returncode == 0
-        assert done.stdout == mariadb(console, script=SCRIPT).stdout
+def test_sql_script(console: ConsoleServer) -> None:
+    done = dumpfilter_sql(console, "--format=tsv", script=SCRIPT)
+    assert done.returncode == 0
+    assert done.stdout == mariadb(console, script=SCRIPT).stdout
 
 
 def test_sql_json(console: ConsoleServer) -> None:

@@ -124,21 +124,9 @@ def flat(members: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def write_tables(forms: Mapping[str, ParquetTable], made: Mapping[str, pa.Table], directory: Path) -> None:
-    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``, with statistics and the declared sort
-    order. ``NAME`` is the table's key in ``made``.
-
-    ``forms`` has the definition of each table (columns and sort order) under the same key.
-    """
+def write_tables(made: Mapping[str, pa.Table], directory: Path) -> None:
+    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``. ``NAME`` is the table's key."""
     for name, table in made.items():
-        order = [(column, "ascending") for column in forms[name].order]
-        sorting = pq.SortingColumn.from_ordering(table.schema, order, null_placement="at_end")
         pq.write_table(
-            table,
-            directory / f"{name}.parquet",
-            compression="zstd",
-            row_group_size=_ROWS_OF_A_GROUP,
-            write_statistics=True,
-            write_page_index=True,
-            sorting_columns=sorting or None,
+            table, directory / f"{name}.parquet", compression="zstd", row_group_size=_ROWS_OF_A_GROUP
         )

@@ -11,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -45,12 +44,6 @@ _FORGET_SECONDS = 900.0
 """The time without a failure after which the failures of a guesser are forgotten, seconds."""
 
 
-@dataclass
-class _Guesser:
-    failures: int = 0
-    failed_at: float = 0.0
-
-
 class Throttle:
     """A counter of wrong passwords, which tells how long a client must wait before the next attempt. Not thread-safe.
 
@@ -65,7 +58,8 @@ class Throttle:
         self._free = free
         self._longest = longest
         self._clock = clock
-        self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
+        self._guessers: Recent[Hashable, tuple[int, float]] = Recent(_MOST_KEYS)
+        """The number of failures of each guesser, and the time of the last failure."""
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         """The lock of each guesser, as long as a client holds or awaits it."""
 
@@ -73,10 +67,8 @@ class Throttle:
         """Return the number of wrong passwords that the client ``key`` has recently given. After 15 minutes without a
         wrong password the number is 0 again.
         """
-        guesser = self._guessers.get(key)
-        if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
-            return 0
-        return guesser.failures
+        failures, failed_at = self._guessers.get(key, (0, 0.0))
+        return failures if self._clock() - failed_at <= _FORGET_SECONDS else 0
 
     def wait(self, key: Hashable) -> float:
         """Return the time until the client ``key`` may try a password again, seconds; 0 if it may try now.
@@ -87,7 +79,7 @@ class Throttle:
         if failures <= self._free:
             return 0.0
         pause = min(self._longest, 2.0 ** min(failures - self._free - 1, 30))
-        return max(0.0, self._guessers[key].failed_at + pause - self._clock())
+        return max(0.0, self._guessers[key][1] + pause - self._clock())
 
     @asynccontextmanager
     async def turn(self, key: Hashable) -> AsyncIterator[None]:
@@ -103,5 +95,4 @@ class Throttle:
 
     def failed(self, key: Hashable) -> None:
         """Count a wrong password, which the client ``key`` gave now."""
-        failures = self.failures(key)
-        self._guessers[key] = _Guesser(failures + 1, self._clock())
+        self._guessers[key] = self.failures(key) + 1, self._clock()
