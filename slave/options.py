@@ -175,9 +175,9 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
     (docs/edge.md)."""
 
 
-def values_of_channels(texts: Sequence[str] | None, option: str, unnamed: str = "") -> dict[str, str]:
+def values_of_channels(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """Return the value of each channel by the channel's name, from arguments of an option such as ``m1=3310``. An
-    argument without ``=`` belongs to the channel ``unnamed``. ``texts`` is None if the option was not given.
+    argument without ``=`` belongs to the default channel. ``texts`` is None if the option was not given.
 
     Raises OptionError, whose text names ``option``, for an invalid channel name and for two values of one channel.
     Channels have lower-case names, as on a server.
@@ -187,8 +187,8 @@ def values_of_channels(texts: Sequence[str] | None, option: str, unnamed: str = 
 
     values: dict[str, str] = {}
     for text in texts or []:
-        name, equals, value = text.rpartition("=")
-        channel = fold_channel(name if equals else unnamed)
+        name, _, value = text.rpartition("=")
+        channel = fold_channel(name)
         if channel in GROUP_REPLICATION_CHANNELS or not is_channel_name(channel):
             raise OptionError(f"{option}={text}: no channel can have the name {channel!r}")
         if channel in values:

@@ -39,16 +39,11 @@ def bandwidth_command(
         dumpfilter bandwidth binlog.index --slaves slaves.toml --price 0.09
         dumpfilter bandwidth s3a://backup/binlog.index --slaves web.cnf
     """
-    import math
-
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import REPORT
-    from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.bandwidth import output
 
-    if options.price_per_gb is not None and not math.isfinite(options.price_per_gb):
-        raise OptionError(f"--price {options.price_per_gb}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
     progress = Console(stderr=True)
     source = binlogs.source()

@@ -22,8 +22,6 @@ class MasterOptions(Settings, panel=options.MASTER_PANEL):
     master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
     """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those
     that were configured before, or by statements."""
-    channel: str = ""
-    """The channel of a --master that is given without a channel name; empty for the default channel."""
     source_password_file: Path | None = None
     """A file whose first line is the user's password. Without it the password is that of the environment variable
     DUMPFILTER_SOURCE_PASSWORD."""
@@ -46,7 +44,7 @@ class MasterOptions(Settings, panel=options.MASTER_PANEL):
         password = read_password(self.source_password_file, options.SOURCE_VARIABLE) if source.user else ""
         members = source.members() | tls.members() | {"password": password, "heartbeat_period": period}
         infos = []
-        for channel, address in options.values_of_channels(self.master, "--master", self.channel).items():
+        for channel, address in options.values_of_channels(self.master, "--master").items():
             option = f"--master={channel}" if channel else "--master"
             host, port = shared.parse_address(option, address, "[CHANNEL=]HOST:PORT")
             infos.append(SourceInfo(channel=channel, host=host, port=port, **members))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import enum
 import json
+import math
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,6 +50,29 @@ class SqlSettings(Settings):
     form: Format | None = setting(None, "--format")
     """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
 
+    def run(self, login: Login, name: str = "") -> None:
+        """Run the statements at ``login``, the console (a port for MySQL clients) of a master or slave, and print their
+        results.
+
+        ``name`` is the server's name in errors. Raises typer.Exit at the first statement that the server refuses, and
+        OptionError if standard input is not UTF-8.
+        """
+        from dumpfilter.console.client import StatementFailed, run_statements, script_statements
+
+        try:
+            script = sys.stdin.read() if self.execute is None else self.execute
+            for result in run_statements(login, list(script_statements(script))):
+                is_vertical = result.statement.vertical and self.form is not Format.JSON
+                form = Format.VERTICAL if is_vertical else self.form
+                text = render(form, result.names, result.is_numeric, result.rows, terminal_width())
+                # Slaves choose their own host names and channels, which a console shows. Programs get them unchanged.
+                typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
+        except UnicodeDecodeError as error:
+            raise OptionError(f"standard input: cannot be read: {error}; save the script as UTF-8") from None
+        except StatementFailed as error:
+            typer.echo(for_terminal(f"{name}: {error}" if name else str(error)), err=True)
+            raise typer.Exit(1) from None
+
 
 def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
@@ -67,54 +92,29 @@ def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
     login = asked.login()
     if login is None or (asked.slave and asked.console):
         raise OptionError("give one of --slave=HOST:PORT and --console=HOST:PORT")
-    print_results(login, statements(given.execute), given.form)
+    given.run(login)
 
 
-def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
-    """Run a script of SQL statements on the console (a port for MySQL clients) of a master or slave, and print their
-    results.
-
-    ``login`` has the console's address and user. With ``format_`` None, results are tables, or vertical if too wide for
-    the terminal. ``name`` is the server's name in errors. Raises typer.Exit at the first statement that the server
-    refuses.
-    """
-    from dumpfilter.console.client import StatementFailed, run_statements, script_statements
-
-    try:
-        for result in run_statements(login, list(script_statements(script))):
-            answer = result.names, result.is_numeric, result.rows
-            if result.statement.vertical and format_ is not Format.JSON:
-                text = render(Format.VERTICAL, *answer)
-            elif format_ is None and sys.stdout.isatty():
-                text = render_within(shutil.get_terminal_size().columns, *answer)
-            else:
-                text = render(format_ or Format.TABLE, *answer)
-            # Slaves choose their own host names and channels, which a console shows. Programs get them unchanged.
-            typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
-    except StatementFailed as error:
-        typer.echo(for_terminal(f"{name}: {error}" if name else str(error)), err=True)
-        raise typer.Exit(1) from None
+def terminal_width() -> float:
+    """Return the width of the terminal, columns. A pipe has a width only if COLUMNS is set, as by ``watch``."""
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if has_width else math.inf
 
 
-def statements(execute: str | None) -> str:
-    """Return the statements of the option ``--execute`` or, with None, those of standard input. Raises OptionError if
-    standard input is not UTF-8.
-    """
-    try:
-        return sys.stdin.read() if execute is None else execute
-    except UnicodeDecodeError as error:
-        raise OptionError(f"standard input: cannot be read: {error}; save the script as UTF-8") from None
-
-
-def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
-    """Return one result set as the text to print.
+def render(
+    format_: Format | None,
+    names: Sequence[str],
+    numeric: Sequence[bool],
+    rows: Sequence[Row],
+    width: float = math.inf,
+) -> str:
+    """Return one result set as the text to print. Without ``format_`` the text is a table, or has one line for each
+    column if the table is wider than ``width`` characters.
 
     ``names`` has the name of each column, and ``numeric`` tells for each column whether to align it to the right. A
     result set without rows gives an empty text, but TSV prints the column names and JSON prints ``[]``.
     """
     match format_:
-        case Format.TABLE:
-            lines = _table(names, numeric, rows) if rows else iter(())
         case Format.VERTICAL:
             lines = _vertical(names, rows)
         case Format.TSV:
@@ -123,34 +123,24 @@ def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows:
             lines = iter(
                 [json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)]
             )
+        case _:
+            table = _table(names, numeric, rows) if rows else []
+            is_too_wide = format_ is None and cell_len("".join(table[:1])) > width
+            lines = _vertical(names, rows) if is_too_wide else iter(table)
     return "".join(f"{line}\n" for line in lines)
-
-
-def render_within(width: float, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
-    """Return one result set as a table, or with one line for each column if the table is wider than ``width``
-    characters. A result set without rows gives an empty text.
-
-    ``names`` has the name of each column, and ``numeric`` tells for each column whether to align it to the right.
-    """
-    table = render(Format.TABLE, names, numeric, rows)
-    fits = cell_len(table.partition("\n")[0]) <= width
-    return table if fits else render(Format.VERTICAL, names, numeric, rows)
 
 
 def _text(value: Any) -> str:
     return "NULL" if value is None else text_of(value)
 
 
-def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> Iterator[str]:
+def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> list[str]:
     cells = [[_text(value) for value in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
-    yield rule
-    yield f"| {' | '.join(map(_padded, names, widths))} |"
-    yield rule
-    for row in cells:
-        yield f"| {' | '.join(map(_padded, row, widths, numeric))} |"
-    yield rule
+    head = f"| {' | '.join(map(_padded, names, widths))} |"
+    shown = (f"| {' | '.join(map(_padded, row, widths, numeric))} |" for row in cells)
+    return [rule, head, rule, *shown, rule]
 
 
 def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:

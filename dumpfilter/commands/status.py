@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,7 +19,7 @@ from dumpfilter.base.options.settings import setting
 from dumpfilter.base.printable import printable
 from dumpfilter.commands.option_groups import ConsoleLogin, JsonOption, parse_address
 from dumpfilter.commands.server_status import model
-from dumpfilter.commands.sql import aligned, render_within
+from dumpfilter.commands.sql import aligned, render, terminal_width
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, TlsOptions
 
 _LONGEST = 500
@@ -113,7 +110,7 @@ def status_command(
     most = model.MaxLag.parse(given.max_lag) if given.max_lag else model.MaxLag()
     status = asked.status(source_tls)
     problems = model.judge(status, most)
-    given.show(status, lambda: typer.echo("\n".join(status_lines(status, _width()))))
+    given.show(status, lambda: typer.echo("\n".join(status_lines(status, terminal_width()))))
     raise typer.Exit(model.PROBLEM if problems else 0)
 
 
@@ -129,12 +126,6 @@ _SLAVE = (
 """The columns of the table of a master's slaves."""
 
 _NUMBER = re.compile(r"(-?[\d,.]+( %)?)?")
-
-
-def _width() -> float:
-    """Return the width of the terminal, columns. A pipe has a width only if COLUMNS is set."""
-    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS")
-    return shutil.get_terminal_size().columns if has_width else math.inf
 
 
 def status_lines(status: model.Record, width: float = math.inf) -> Iterator[str]:
@@ -234,4 +225,4 @@ def _rows(title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str], w
         yield from ("", typer.style(title, bold=True))
         numeric = [all(_NUMBER.fullmatch(row[head]) for row in rows) for head in heads]
         cells = [[row[head] for head in heads] for row in rows]
-        yield render_within(width, heads, numeric, cells).rstrip("\n")
+        yield render(None, heads, numeric, cells, width).rstrip("\n")

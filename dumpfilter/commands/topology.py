@@ -28,7 +28,7 @@ from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups import JsonOption
-from dumpfilter.commands.sql import Format, print_results, statements
+from dumpfilter.commands.sql import SqlSettings
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 if TYPE_CHECKING:
@@ -556,17 +556,8 @@ def _act(action: str, given: NodeOptions) -> None:
     typer.echo(f"{given.node}: {given.ask('status', node=given.node)['state']}")
 
 
-class SqlSettings(NodeOptions):
-    """The options of ``dumpfilter topology sql``: a node (server, master or slave), and the statements to run there."""
-
-    execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
-    """SQL statements. Without this option they are read from standard input."""
-    form: Format = setting(Format.TABLE, "--format")
-    """How results are written."""
-
-
 @verb(NODES)
-def sql_command(given: SqlSettings) -> None:
+def sql_command(asked: NodeOptions, given: SqlSettings) -> None:
     r"""Run statements on a real server, or on the console of a master or slave.
 
     The script ends at the first error, with exit code 1.
@@ -579,15 +570,15 @@ def sql_command(given: SqlSettings) -> None:
     """
     from dumpfilter.console.client import console_login
 
-    nodes: dict[str, dict[str, Any]] = given.ask("status")["nodes"]
-    if given.node not in nodes:
-        raise OptionError(f"there is no node {given.node!r}{did_you_mean(given.node, nodes)}")
-    found = nodes[given.node]
+    nodes: dict[str, dict[str, Any]] = asked.ask("status")["nodes"]
+    if asked.node not in nodes:
+        raise OptionError(f"there is no node {asked.node!r}{did_you_mean(asked.node, nodes)}")
+    found = nodes[asked.node]
     port = found["ports"].get("sql")
     if port is None:
-        raise OptionError(f"{given.node}: a {found['kind']} has no port for SQL; ask one of its readers")
+        raise OptionError(f"{asked.node}: a {found['kind']} has no port for SQL; ask one of its readers")
     login = console_login("127.0.0.1", port, found["user"], found["password"])
-    print_results(login, statements(given.execute), given.form, given.node)
+    given.run(login, asked.node)
 
 
 @verb(NODES)

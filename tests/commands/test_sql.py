@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dumpfilter.commands.sql import Format, render, render_within
+from dumpfilter.commands.sql import Format, render
 from tests.commands.in_process import run
 
 
@@ -41,9 +41,9 @@ def test_wide_characters_and_control_characters() -> None:
 def test_a_table_that_is_too_wide_is_written_vertically() -> None:
     names = [f"column_{number}" for number in range(60)]
     answer = names, [False] * 60, [["value"] * 60]
-    assert render_within(80, *answer) == render(Format.VERTICAL, *answer)
-    assert render_within(10_000, *answer) == render(Format.TABLE, *answer)
+    assert render(None, *answer, width=80) == render(Format.VERTICAL, *answer)
+    assert render(None, *answer, width=10_000) == render(Format.TABLE, *answer)
     short = ["a"], [True], [[1]]
-    assert render_within(5, *short) == render(Format.TABLE, *short)
-    assert render_within(4, *short) == render(Format.VERTICAL, *short)
-    assert render_within(80, ["a"], [True], []) == ""
+    assert render(None, *short, width=5) == render(Format.TABLE, *short)
+    assert render(None, *short, width=4) == render(Format.VERTICAL, *short)
+    assert render(None, ["a"], [True], [], width=80) == ""

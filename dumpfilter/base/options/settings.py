@@ -20,7 +20,9 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.docstrings import attribute_texts
 
 LARGEST_NUMBER = 2**63 - 1
-"""The largest number that an option takes. Larger ones fit neither numpy's arrays nor the messages of gRPC."""
+"""The largest number that an option takes. Larger ones fit neither numpy's arrays nor the messages of gRPC. Infinity
+is larger, too.
+"""
 
 
 class Settings(BaseModel):
@@ -109,7 +111,8 @@ class Settings(BaseModel):
                 members[name] = {key: texts for key, texts in given.items() if texts}
             elif properties.get("is_option", True):
                 members[name] = value = values[name]
-                if isinstance(value, int) and value > LARGEST_NUMBER:
+                # A comparison with "not a number" is false.
+                if isinstance(value, int | float) and not value <= LARGEST_NUMBER:
                     raise OptionError(
                         f"{cls.option_of(name)}={value}: give a number of at most {LARGEST_NUMBER}"
                     )

@@ -17,7 +17,8 @@ from dumpfilter.commands.server_status.model import (
     Record,
     judge,
 )
-from dumpfilter.commands.status import _width, status_lines
+from dumpfilter.commands.sql import terminal_width
+from dumpfilter.commands.status import status_lines
 
 
 def master_record(**known: object) -> Record:
@@ -160,9 +161,9 @@ def test_numbers_and_positions_are_whole_at_every_width(width: float) -> None:
 
 def test_a_pipe_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    assert _width() == 60
+    assert terminal_width() == 60
     monkeypatch.delenv("COLUMNS")
-    assert _width() == math.inf
+    assert terminal_width() == math.inf
 
 
 @pytest.mark.parametrize("health", ["", "SERVING"])
