@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.analyse.split_set import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType, seal
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, empty_set
 from dumpfilter.binlog.gtid_events import (
@@ -98,6 +98,8 @@ def _remade(
         if event.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST) and before:
             body = _before(made.dialect, before)
             raw = bytearray(with_body(event.header, body, checksum=checksum))
+        if checksum:
+            seal(raw)
         rebase_array(np.frombuffer(raw, np.uint8), len(out), checksum=checksum)
         out += raw
     return bytes(out), [*bounds, len(out)]
