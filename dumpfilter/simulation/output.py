@@ -4,7 +4,7 @@ results as tables on the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,11 @@ from dumpfilter.analyse.report.parquet import FLOAT, INT, TEXT, Column, ParquetT
 from dumpfilter.analyse.report.terminal import print_json, table, warn
 from dumpfilter.analyse.report.text import human_bytes
 from dumpfilter.simulation.results import (
-    Found,
     LagFigures,
     LinkFigures,
     NodeFigures,
-    OutageFigures,
     Results,
     Run,
-    Series,
     microseconds,
     title_of,
     value_of,
@@ -40,53 +37,29 @@ _SETTING = (
     Column("sweep_link", TEXT, "The link of a sweep; null for all links."),
     Column("repetition", INT, "The repetition's number, from 1."),
 )
-"""The columns that say which run a row belongs to. Each table but ``found`` begins with these columns."""
-_SPAN = (
-    Column("start", INT, "Microseconds since the run's first commit."),
-    Column("width", INT, "The length of the span."),
-)
-_LINK = Column("link", TEXT, "`SOURCE:TARGET`.")
-_NODE = Column("node", TEXT, "The node's name.")
+"""The columns that say which run a row belongs to. Both tables begin with these columns."""
 
 FORMS: Mapping[str, ParquetTable] = {
     "links": ParquetTable(
         "each link of each run",
-        (*_SETTING, _LINK, *columns_of(LinkFigures, without={"name", "members", "outages"})),
+        (
+            *_SETTING,
+            Column("link", TEXT, "`SOURCE:TARGET`."),
+            *columns_of(LinkFigures, without={"name", "members", "outages"}),
+        ),
     ),
     "nodes": ParquetTable(
         "each node of each run, and each channel of a node with several sources",
         (
             *_SETTING,
             Column("basis", TEXT, "When a node has a transaction: `received` or `applied`."),
-            _NODE,
+            Column("node", TEXT, "The node's name."),
             *columns_of(NodeFigures, without={"name", "members", "lag"}),
             *columns_of(LagFigures),
         ),
     ),
-    "outages": ParquetTable("each outage of a link", (*_SETTING, _LINK, *columns_of(OutageFigures))),
-    "link_series": ParquetTable(
-        "each span of time of a link",
-        (
-            *_SETTING,
-            _LINK,
-            *_SPAN,
-            Column("offered", INT, "Bytes that the source had for the link in the span."),
-            Column("carried", INT, "Bytes that left the source over the link in the span."),
-        ),
-        order=("run", "link", "start"),
-    ),
-    "node_series": ParquetTable(
-        "each span of time of one of the nodes with the greatest lag",
-        (*_SETTING, _NODE, *_SPAN, Column("lag", INT, "The greatest lag in the span.")),
-        order=("run", "node", "start"),
-    ),
-    "found": ParquetTable("each answer of `--find`", tuple(columns_of(Found))),
-    "members": ParquetTable(
-        "each node that shares its figures with others",
-        (*_SETTING, _NODE, Column("member", TEXT, "A node with these figures. `node` is the first of them.")),
-    ),
 }
-"""The columns of all tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
+"""The columns of both tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
@@ -96,18 +69,11 @@ def tables(results: Results) -> dict[str, pa.Table]:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
     for number, run in enumerate(results.runs, 1):
         setting = _setting(number, run)
-        for link in run.links:
-            of_link = {**setting, "link": link.name}
-            rows["links"].append({**of_link, **link.model_dump()})
-            rows["outages"] += ({**of_link, **outage.model_dump()} for outage in link.outages)
-        for node in run.nodes:
-            of_node = {**setting, "node": node.name}
-            figures = {**node.model_dump(), **node.lag.model_dump()}
-            rows["nodes"].append({**of_node, "basis": run.basis.value, **figures})
-            rows["members"] += ({**of_node, "member": member} for member in node.members)
-        rows["link_series"] += _series(setting, run.series, "link", ("offered", "carried"))
-        rows["node_series"] += _series(setting, run.series, "node", ("lag",))
-    rows["found"] += (one.model_dump(mode="json") for one in results.found)
+        rows["links"] += ({**setting, "link": link.name, **link.model_dump()} for link in run.links)
+        of_run = {**setting, "basis": run.basis.value}
+        rows["nodes"] += (
+            {**of_run, "node": node.name, **node.model_dump(), **node.lag.model_dump()} for node in run.nodes
+        )
     return {name: form.of_rows(rows[name]) for name, form in FORMS.items()}
 
 
@@ -119,22 +85,6 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
     sweep = (setting.rate, setting.delay, setting.link)
     values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
     return {column.name: value for column, value in zip(_SETTING, values, strict=True)}
-
-
-def _series(
-    setting: dict[str, Any], series: Series, key: str, columns: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of a Parquet table about a run: one row for each interval of time of each link or node.
-
-    ``setting`` has the values, by column, that identify the run in each row. ``key`` is the name of the column for the
-    link's or node's name. ``columns`` are the names of fields of ``series``, whose values fill the columns of these
-    names.
-    """
-    found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
-    for name in found[0]:
-        for k, values in enumerate(zip(*(of[name] for of in found), strict=True)):
-            span = {"start": series.start + k * series.width, "width": series.width}
-            yield {**setting, key: name, **span, **dict(zip(columns, values, strict=True))}
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
