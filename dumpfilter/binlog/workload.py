@@ -410,7 +410,7 @@ class Span(NamedTuple):
 
     start: int
     """The time of the first event, Unix seconds."""
-    seconds: int
+    seconds: float
 
 
 @dataclass

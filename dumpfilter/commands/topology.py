@@ -25,7 +25,7 @@ from dumpfilter.base.compiler import notice
 from dumpfilter.base.endings import endings_interrupt, ignore_endings
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting, with_settings
-from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
+from dumpfilter.base.options.values import parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups import JsonOption
 from dumpfilter.commands.sql import SqlSettings
@@ -410,8 +410,6 @@ class LinkSettings(TopologyOptions):
     """The delay one way, such as 50ms."""
     jitter: float | None = setting(None, parse=parse_time, metavar="TIME")
     """The largest random change of the delay."""
-    plain: bool = False
-    """Remove the link's rate limit, delay and jitter."""
     cut: bool = False
     """Reset all connections of the link, and refuse new ones."""
     silence: bool = False
@@ -441,10 +439,6 @@ class LinkSettings(TopologyOptions):
         if self.duration is not None and faults in ([], ["heal"]):
             raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
         shape = _not_none(rate=self.rate, delay=self.delay, jitter=self.jitter)
-        if self.plain and shape:
-            raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
-        if self.plain:
-            shape = {"rate": math.inf, "delay": 0.0, "jitter": 0.0}
         if shape.get("rate") == math.inf:
             shape["rate"] = None
         changes = [("set", shape)] if shape else []
@@ -469,7 +463,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --cut --for 10s
 
-        dumpfilter topology link m:web --heal --plain
+        dumpfilter topology link m:web --heal --rate none --delay 0s
     """
     from dumpfilter.testbed.views import links_table
 
@@ -570,10 +564,7 @@ def sql_command(asked: NodeOptions, given: SqlSettings) -> None:
     """
     from dumpfilter.console.client import console_login
 
-    nodes: dict[str, dict[str, Any]] = asked.ask("status")["nodes"]
-    if asked.node not in nodes:
-        raise OptionError(f"there is no node {asked.node!r}{did_you_mean(asked.node, nodes)}")
-    found = nodes[asked.node]
+    found = asked.ask("status", node=asked.node)
     port = found["ports"].get("sql")
     if port is None:
         raise OptionError(f"{asked.node}: a {found['kind']} has no port for SQL; ask one of its readers")

@@ -41,7 +41,7 @@ from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers import server as servers
 from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
-from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
+from dumpfilter.topology.model import Kind, Node, NodeError, Workload, semantics_of
 from dumpfilter.topology.notations import toml_value
 
 # -- masters and slaves
@@ -569,13 +569,13 @@ class Timetable(NamedTuple):
     """The time from the start of the replay until the transaction is due, microseconds."""
 
 
-def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None) -> list[Timetable]:
+def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
     """Return the timetable of each file of the binlog set ``source`` for a replay: the time at which each transaction
     is due.
 
-    With ``rate`` the set grows by that many bits per second. Otherwise a recording is replayed at ``speed`` times its
-    original pace (``inf``: all at once). The pace is given by the commit times in MySQL's GTID events. Other binlogs
-    have only the seconds in the events' headers. The transactions of one second are then spread evenly over the second.
+    The set is replayed at ``speed`` times its original pace (``inf``: all at once). The pace is given by the commit
+    times in MySQL's GTID events. Other binlogs have only the seconds in the events' headers. The transactions of one
+    second are then spread evenly over the second.
     """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
@@ -583,11 +583,7 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
 
     paths = [source.path(name) for name in source.names]
     traffic = read_traffic(paths, (), run_here)
-    if rate is None:
-        due = ((traffic.time - traffic.time[:1]) / speed).astype(np.int64)
-    else:
-        before = np.cumsum([0, *(source.size(name) for name in source.names)])
-        due = (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
+    due = ((traffic.time - traffic.time[:1]) / speed).astype(np.int64)
     found = []
     for number, path in enumerate(paths):
         here = np.flatnonzero(traffic.file == number)
@@ -760,8 +756,9 @@ class Files(TestbedNode):
             self.replay.resume()
             return
         node, load, holds = self.node, self.node.workload, self._ground.holds_files
-        rate, speed = (load.rate, None) if load else (None, node.speed)
-        is_whole = rate is None and speed is None and not holds
+        # A workload with a rate has this rate in its commit times.
+        speed = node.speed if load is None or load.rate else None
+        is_whole = speed is None and not holds
         if load:
             binlogs = generated_set(load, self.directory / ("binlog" if is_whole else "generated")).index
         else:
@@ -770,7 +767,7 @@ class Files(TestbedNode):
         # A missing file shall be an error of this node.
         source = BinlogSet.open(binlogs)
         if not is_whole:
-            tables = timetables(source, speed=math.inf if speed is None else speed, rate=rate)
+            tables = timetables(source, speed=speed or math.inf)
             index = source.index.name if source.index is not None else "binlog.index"
             self.replay = Replay(tables, self.directory / "binlog", index)
             self.replay.start(is_paused=holds)
@@ -805,8 +802,8 @@ def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     """Write a generated binlog set (a workload) into ``directory``, and return its description, which has the paths of
     the files and of the index.
 
-    ``model`` has the size, the server family, the seed and the rate. With a rate, the commit times are approximately
-    those at which a replay would write the transactions, so that a simulation of the files has the same times.
+    ``model`` has the size, the server family, the seed and the rate. With a rate, the commit times are those at which
+    the set grows by this rate.
     """
-    span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
-    return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)
+    span = None if model.rate is None else Span(START, model.size * _BITS / model.rate)
+    return generate(directory, model.size, style=model.style, seed=model.seed, span=span)

@@ -48,7 +48,7 @@ class NotedNode:
         self._bed.asked.append(f"wait {self._name} {timeout:g}")
 
     def status(self) -> NodeStatus:
-        return WEB
+        return {"m": M, "web": WEB}[self._name]
 
     logs = "one\ntwo\nthree\n"
 
@@ -78,7 +78,7 @@ class NotedBed:
         self.problems: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> NotedNode:
-        if name != "web":
+        if name not in ("m", "web"):
             raise Unknown(f"there is no node {name!r}; there are m, web")
         return NotedNode(self, name)
 
@@ -239,7 +239,7 @@ def test_check(bed: NotedBed) -> None:
         ([], []),
         (["--rate", "1mbit", "--delay", "20ms"], ["set ('rate', 1000000) ('delay', 0.02)"]),
         (["--rate", "none", "--jitter", "1ms"], ["set ('rate', None) ('jitter', 0.001)"]),
-        (["--heal", "--plain"], ["set ('rate', None) ('delay', 0.0) ('jitter', 0.0)", "heal"]),
+        (["--heal", "--delay", "0s"], ["set ('delay', 0.0)", "heal"]),
         (["--cut"], ["cut"]),
         (["--silence", "--for", "2s"], ["silence ('seconds', 2.0)"]),
         (["--cut-after", "64K"], ["cut_after ('nbytes', 65536)"]),
@@ -260,7 +260,6 @@ def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:
         (["--cut", "--heal"], "--cut stands beside --heal"),
         (["--cut-after", "1K", "--silence"], "--silence stands beside --cut-after"),
         (["--for", "1s"], "--for goes with --cut, --silence or --cut-after"),
-        (["--plain", "--rate", "1mbit"], "--plain stands beside --rate"),
         (["--cut-after", "x"], "--cut-after: 'x' is not a size"),
     ],
 )

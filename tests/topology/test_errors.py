@@ -42,7 +42,7 @@ def error_of(text: str) -> str:
         ),
         (
             SERVER + '[node.w]\nfrom = "m"\nrate = "1mbit"',
-            't.toml: node.w.rate: there is no such key; write the rate of the link: link = { rate = "2mbit" }',
+            't.toml: node.w.rate: there is no such key; write link = { rate = "…" }',
         ),
         (
             SERVER + '[node.w]\nfrom = [{ nod = "m" }]',
