@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from dumpfilter.base.errors import OptionError
@@ -23,12 +22,10 @@ class ExplainSettings(shared.JsonOption):
     """Print one line for each event, not for each table or statement; with --json one object a line."""
     top: int = setting(50, min=1)
     """How many tables and statements to list, the largest first."""
-    family: Literal["mysql", "mariadb"] | None = None
-    """The server whose rules explain --statement (default: mysql). For a binlog set, the binlog itself tells the
-    server.
+    family: Literal["mysql", "mariadb", "mariadb-11.5"] | None = None
+    """The server whose rules explain --statement (default: mysql). Accents in table names count for MariaDB from 11.5
+    on. For a binlog set, the binlog itself tells the server.
     """
-    server_version: str = setting("", metavar="VERSION")
-    """The version of MariaDB for --statement: from 11.5 on accents in table names count."""
 
     def check(self, binlogs: list[str]) -> None:
         """Check that the options fit together and with ``binlogs``, the named files. Raises OptionError if they do not,
@@ -40,17 +37,7 @@ class ExplainSettings(shared.JsonOption):
             self.refuse(["events"], "goes with a binlog set")
         else:
             self.refuse(["use"], "goes with --statement; a binlog has the current databases itself")
-            self.refuse(
-                ["family", "server_version"], "goes with --statement; a binlog says itself who wrote it"
-            )
-        if self.server_version and self.family != "mariadb":
-            raise OptionError(
-                "--server-version goes with --family=mariadb; the rules of MySQL have no versions"
-            )
-        if self.server_version and not re.match(r"\d+\.\d+", self.server_version):
-            raise OptionError(
-                f"--server-version={self.server_version}: is no version; write one such as 11.5"
-            )
+            self.refuse(["family"], "goes with --statement; a binlog says itself who wrote it")
 
 
 def explain_command(
@@ -77,14 +64,15 @@ def explain_command(
     from dumpfilter.analyse import explain
     from dumpfilter.analyse.lint.findings import print_briefly
     from dumpfilter.analyse.report.terminal import print_json
-    from dumpfilter.binlog.format import NameRules, name_collation_of
+    from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 
     given.check(binlogs.binlogs or [])
     options = rules.filter_options(write_rules)
     console = Console(highlight=False)
     if given.statement:
-        server = given.family or "mysql"
-        names = NameRules(server, name_collation_of(server, given.server_version))
+        server, _, version = (given.family or "mysql").partition("-")
+        family: Family = "mariadb" if server == "mariadb" else "mysql"
+        names = NameRules(family, name_collation_of(family, version))
         filters = explain.Filters.of(options, names)
         one = explain.explain_statement(given.statement, filters, current_database=given.use or None)
         told = explain.statement_as_dict(one, filters)

@@ -108,16 +108,6 @@ def test_commands_name_the_binlogs_alike(command: str) -> None:
             2,
             "bin.000001.parquet: the name is not UTF-8",
         ),
-        (
-            ["explain", "--statement=SELECT 1", "--server-version=11.5"],
-            2,
-            "--server-version goes with --family=mariadb",
-        ),
-        (
-            ["explain", "--statement=SELECT 1", "--family=mariadb", "--server-version=eleven"],
-            2,
-            "--server-version=eleven: is no version",
-        ),
         (["inspect", ""], 2, "the name of a binlog set is empty: name"),
         (["inspect", "msyql://db1/"], 2, "begins with s3a://, hdfs://, file:// or mysql://"),
         (
