@@ -118,8 +118,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
 
 
 class SimulationOutput(shared.JsonOption):
-    """The options for the output of ``dumpfilter simulate``: the directory of the results, and whether the HTML page
-    and JSON are wanted.
+    """The options for the output of ``dumpfilter simulate`` and of experiments: the directory of the results, and
+    whether the HTML page and JSON are wanted.
     """
 
     output: Path = Path("simulation")

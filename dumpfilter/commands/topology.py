@@ -8,6 +8,7 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import subprocess
@@ -28,6 +29,7 @@ from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.values import parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups import JsonOption
+from dumpfilter.commands.simulate import SimulationOutput
 from dumpfilter.commands.sql import SqlSettings
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
@@ -194,7 +196,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += [f"--directory={directory}", f"--timeout={given.timeout}s", *["--keep"] * given.keep]
-    null, is_up = subprocess.DEVNULL, False
+    null, is_up, tell_once = subprocess.DEVNULL, False, functools.cache(notice.tell)
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=null, stdout=null, stderr=errors, start_new_session=True)
         try:
@@ -205,7 +207,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
                     told = text.removeprefix("dumpfilter: ") or f"the start ended with code {code}"
                     raise ControlFailed(told, abs(code) or 1)
                 if notice.TEXT in text:
-                    notice.told_once()
+                    tell_once()
                 time.sleep(_POLL_SECONDS)
                 with contextlib.suppress(NotUp):
                     # An earlier topology may still run in the directory.
@@ -250,21 +252,17 @@ def show_command(named: TopologyArgument) -> None:
     typer.echo(to_toml(topology_from(named.topology)), nl=False)
 
 
-class RunSettings(Settings):
+class RunSettings(SimulationOutput):
     """The options of ``dumpfilter topology run``: the experiment's file, the output directory, and the report."""
 
     experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
     """The experiment, a TOML file (docs/topology.md)."""
     output: Path = Path("experiment")
     """Directory for report.html, results.json and the Parquet tables."""
-    report: bool = True
-    """Write report.html."""
-    overwrite: bool = False
-    """Replace earlier results in the directory."""
 
 
 @verb()
-def run_command(given: RunSettings, output: JsonOption) -> None:
+def run_command(given: RunSettings) -> None:
     r"""Run an experiment for real, and measure lag and bytes.
 
     An experiment compares variants, such as a filter on the master and a filter on the slave. Each variant runs with
@@ -290,7 +288,7 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
     with endings_interrupt(), progress.status(read.name) as line:
         tell = line.update if progress.is_terminal else progress.print
         results = run_experiment(read, tell)
-    show_results(results, given.output, progress, page=given.report, json=output.as_json)
+    show_results(results, given.output, progress, page=given.report, json=given.as_json)
 
 
 @verb(RUNNING)

@@ -169,7 +169,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARK}(topology, *, timeout=None): the topology of the fixtures topology and "
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
-    notice.on_compilation(functools.partial(_tell_of_compilation, config))
+    notice.tell = functools.partial(_tell_of_compilation, config)
 
 
 def _tell_of_compilation(config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dumpfilter.base.compiler.notice import on_compilation
+from dumpfilter.base.compiler import notice
 from dumpfilter.base.endings import ENDINGS
 from dumpfilter.base.helper import Helper, serve
 from dumpfilter.testbed.errors import TestbedError
@@ -274,7 +274,7 @@ def main() -> None:
         # Imports make many objects and hardly any garbage.
         gc.disable()
         # The caller imports kernels, too, and tells that they are compiled.
-        on_compilation(None)
+        notice.tell = lambda: None
         # A forked child need not import the modules of masters and slaves.
         for name in ("edge", "master.process", "slave.process", "cli"):
             importlib.import_module(f"{_COMMAND}.{name}")

@@ -29,7 +29,7 @@ class Finished(NamedTuple):
 
 def untold_compilation() -> AbstractContextManager[object]:
     """Keep the notice of a compilation from the output, which would depend on what earlier tests have compiled."""
-    return mock.patch.object(notice._State, "tell", None)
+    return mock.patch.object(notice, "tell")
 
 
 def run(*arguments: str | Path, encoding: str | None = None) -> Finished:

@@ -27,6 +27,7 @@ except SystemExit:
         ("--help", set()),
         ("status --relay-dir {}", {"pydantic"}),
         ("status --console 127.0.0.1:1", {"pydantic", "pymysql"}),
+        ("topology status --directory {}", {"pydantic"}),
         (f"export {DATA}/oracle/mysql-row --output {{}}/events", {"numpy", "pydantic"}),
     ],
 )

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dumpfilter.base.compiler import notice
 from dumpfilter.base.compiler.extensions import PACKAGE, find
-from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.base.errors import KernelsMissing
 
 EXTENSION = "kernels"
@@ -95,7 +95,7 @@ def _extension(name: str, file: Path) -> ModuleType:
     """
     path = find(file)
     if path is None:
-        told_once()
+        notice.tell()
         _compile()
         path = find(file)
         if path is None:
