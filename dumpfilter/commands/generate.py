@@ -51,6 +51,7 @@ def generate_command(given: GenerateSettings) -> None:
     """
     import time
 
+    from dumpfilter.analyse.report.output import written_together
     from dumpfilter.analyse.report.text import human_bytes, human_files, utc
     from dumpfilter.base.errors import OptionError, OutputError
     from dumpfilter.binlog.workload import Span, generate
@@ -62,9 +63,9 @@ def generate_command(given: GenerateSettings) -> None:
         raise OutputError(f"{directory}: exists and is not empty; name a new directory")
     seconds = max(1, round(given.hours * _SECONDS_AN_HOUR))
     start = int(time.time()) - seconds
-    try:
+    with written_together(directory) as beside:
         made = generate(
-            directory,
+            beside,
             given.size,
             style=given.style,
             schemas=given.schemas,
@@ -74,11 +75,7 @@ def generate_command(given: GenerateSettings) -> None:
             seed=given.seed,
             span=Span(start, seconds),
         )
-    except BaseException:
-        for path in directory.glob("binlog.*"):
-            path.unlink()
-        raise
     typer.echo(
-        f"{made.index}: {human_bytes(made.bytes)} in {human_files(len(made.files))}, "
+        f"{directory / made.index.name}: {human_bytes(made.bytes)} in {human_files(len(made.files))}, "
         f"{made.transactions:,} transactions from {utc(start)} to {utc(start + seconds)} UTC"
     )
