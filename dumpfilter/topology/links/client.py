@@ -85,7 +85,7 @@ class OpenLink:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
         :meth:`heal` is called.
 
-        The new cut replaces an earlier cut or silence, and cancels a cut that :meth:`cut_after` planned. Raises
+        The new cut replaces an earlier cut, outage or silence, and cancels a cut that :meth:`cut_after` planned. Raises
         LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "cut", seconds)

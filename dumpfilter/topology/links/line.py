@@ -62,7 +62,7 @@ class Line:
         self.limit = UNLIMITED
         """The bytes that still may pass before the link is cut."""
         self.reads_at = 0.0
-        """The time from which on the line accepts bytes. Until then it is full."""
+        """The time from which on the line accepts bytes. Until then it is full. 0: the line was not full."""
         self.resumed_at = -math.inf
         """The time at which the caller reads the senders' sockets again after the line was full. The bytes that are put
         in until ``READ_AT_ONCE`` later are sent as if the line had accepted them at ``reads_at``. So a process that
@@ -93,7 +93,7 @@ class Line:
         Without bytes there is one empty piece, with which a caller can mark the end of a stream.
         """
         rate, delay = self.shape.rate, self.shape.delay
-        has_waited = now <= self.resumed_at + READ_AT_ONCE
+        has_waited = self.reads_at > 0 and now <= self.resumed_at + READ_AT_ONCE
         begin = max(self._wire_free, min(now, self.reads_at) if has_waited else now)
         if self.shape.jitter:
             delay = max(0.0, delay + self._random.uniform(-self.shape.jitter, self.shape.jitter))

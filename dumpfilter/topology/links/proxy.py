@@ -108,14 +108,18 @@ class _End(asyncio.BufferedProtocol):
         return _BUFFER[: self._line.room(self._link.now())]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Let bytes that were read cross the link."""
-        self._cross(bytes(_BUFFER[:nbytes]))
+        """Let bytes that were read cross the link. After a planned cut they are discarded."""
+        if self._connection.is_open:
+            self._cross(bytes(_BUFFER[:nbytes]))
 
     def eof_received(self) -> bool:
-        """Let the end of the stream cross the link. The socket stays open, since it can still be written to."""
+        """Let the end of the stream cross the link. The socket stays open, since it can still be written to. After a
+        planned cut the socket is closed.
+        """
         self._has_read_all = True
-        self._cross(b"")
-        return True
+        if self._connection.is_open:
+            self._cross(b"")
+        return self._connection.is_open
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a reset cross the link if the socket has failed, for example because its peer has reset it."""
@@ -189,17 +193,27 @@ class _End(asyncio.BufferedProtocol):
     def close(self, *, in_order: bool) -> None:
         """Close the socket, and discard the bytes that are under way to it. Unless ``in_order`` is set, the peer gets a
         reset.
+
+        In order, the target gets the end of the stream, and its socket is closed when it has ended its stream, too. The
+        system would discard the bytes that wait for the target if it closed a socket with bytes that nobody has read.
         """
         _cancel(self._timer)
         lost = sum(len(data or b"") for _, data in self._under_way)
         self._under_way.clear()
         self.other._line.held -= lost
         self._link.lost += lost
-        if self._transport is not None and in_order:
-            self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
-            self._transport.close()
-        elif self._transport is not None:
+        if self._transport is None:
+            return
+        if not in_order:
             self._transport.abort()
+            return
+        self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
+        if self is self._connection.source or self._has_read_all:
+            self._transport.close()
+        else:
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
+            self._transport.resume_reading()
 
 
 class _Connection:
@@ -213,6 +227,11 @@ class _Connection:
         link.connections.add(self)
         link.note("connected")
         self._task = link.loop.create_task(self._run(accepted))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has not ended."""
+        return self in self.link.connections
 
     async def _run(self, accepted: socket.socket) -> None:
         """Connect both ends, in the time that TCP's handshake takes over the link. If the source cannot be reached, the
@@ -232,7 +251,7 @@ class _Connection:
             host, port = link.address
             source = await _connected(host, port, link.shape)
             await link.loop.create_connection(lambda: self.source, sock=source)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             link.note("failed", f"{host}:{port}: {error}")
             self.close()
         except asyncio.CancelledError:
@@ -245,7 +264,7 @@ class _Connection:
 
         With ``in_order`` there is no reset, and the system still sends the bytes that wait.
         """
-        if self in self.link.connections:
+        if self.is_open:
             self.link.connections.remove(self)
             self._task.cancel()
             for end in self.ends:
@@ -343,10 +362,11 @@ class Link:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
         :meth:`heal` is called.
 
-        The new cut replaces an earlier cut or silence, and cancels a cut that :meth:`cut_after` planned. Raises
+        The new cut replaces an earlier cut, outage or silence, and cancels a cut that :meth:`cut_after` planned. Raises
         LinkError for a negative number of seconds.
         """
         self._fail("cut", "cut", seconds)
+        self.down.limit = UNLIMITED
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
         """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
@@ -381,6 +401,7 @@ class Link:
         the connections, and discards the bytes under way. Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
+        self.down.limit = UNLIMITED
 
     def reset(self) -> None:
         """Reset all open TCP connections of the link, and discard the bytes under way. The link's state stays. A link
@@ -393,7 +414,8 @@ class Link:
         """End a cut, a silence or a present scheduled outage of the link, and cancel a cut that :meth:`cut_after`
         planned. Later scheduled outages still take place.
         """
-        self._forget_plans()
+        self.down.limit = UNLIMITED
+        _cancel(self._end_of_fault)
         self._change("up")
 
     def now(self) -> float:
@@ -433,23 +455,19 @@ class Link:
         """
         self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 
-    def _forget_plans(self) -> None:
-        self.down.limit = UNLIMITED
-        _cancel(self._end_of_fault)
-
     def _fail(self, fault: LinkState, kind: str, seconds: float | None, detail: str = "") -> None:
-        """Begin the fault ``fault`` (``cut`` or ``silent``) of the link, in place of an earlier or planned one. The
-        fault ends by itself after ``seconds``; None: when the link is healed. Raises LinkError for a negative number of
-        seconds.
+        """Begin the fault ``fault`` (``cut`` or ``silent``) of the link, in place of an earlier one. The fault ends by
+        itself after ``seconds``; None: when the link is healed. Raises LinkError for a negative number of seconds.
 
         ``kind`` is the name of the event in the link's history, and ``detail`` the text about it; empty: its length.
         """
         length = _length_of(seconds)
-        self._forget_plans()
+        _cancel(self._end_of_fault)
         self.note(kind, detail or length)
         self._change(fault)
-        if seconds is not None:
-            self._end_of_fault = self.loop.call_later(seconds, self._change, "up")
+        self._end_of_fault = self.loop.call_later(
+            math.inf if seconds is None else seconds, self._change, "up"
+        )
 
     def _change(self, state: LinkState) -> None:
         before, self.state = self.state, state
@@ -474,10 +492,13 @@ class Link:
 
     def _begin_outage(self, start: float) -> None:
         """Cut the link for the scheduled outage that begins ``start`` seconds after the link got its outages. The cut
-        ends with the last outage that has begun.
+        ends with the last outage that has begun, or with the present cut if that lasts longer.
         """
-        ends = [math.inf if one.end is None else one.end for one in self.shape.outages if one.start <= start]
-        self._fail("cut", "cut", None if max(ends) == math.inf else max(ends) - start, "as scheduled")
+        ends = (math.inf if one.end is None else one.end for one in self.shape.outages if one.start <= start)
+        seconds = max(ends) - start
+        if self.state == "cut" and self._end_of_fault is not None:
+            seconds = max(seconds, self._end_of_fault.when() - self.loop.time())
+        self._fail("cut", "cut", seconds, "as scheduled")
 
     def _reset_connections(self) -> None:
         for connection in tuple(self.connections):

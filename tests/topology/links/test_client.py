@@ -238,6 +238,24 @@ def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) ->
     source.close()
 
 
+def test_a_planned_cut_loses_nothing_for_a_target_that_sends_meanwhile(links: LinkProcess) -> None:
+    """Clients of gRPC send while they receive. A socket that is closed with unread bytes discards what it must send."""
+    source = Source(bytes(2_000_000))
+    port = links.open("talking-target", source.port)
+    links["talking-target"].cut_after(1_500_000)
+    found = 0
+    with connect(port) as connection:
+        wait_for(lambda: links["talking-target"].counters.down > 0)
+        while data := connection.recv(16_384):
+            found += len(data)
+            connection.sendall(b"more")
+            time.sleep(0.002)
+        connection.sendall(b"after the end")
+    assert found == 1_500_000
+    assert links["talking-target"].counters.waiting == 0
+    source.close()
+
+
 def test_a_reset_accepts_new_connections_at_once(links: LinkProcess, source: Source) -> None:
     port = links.open("reset", source.port)
     with connect(port) as connection:
@@ -315,6 +333,27 @@ def test_an_outage_ends_a_silence_that_began_before_it(links: LinkProcess, sourc
     links["silent, then out"].silence()
     links["silent, then out"].reshape(LinkShape(outages=(Outage(0.0, 0.1),)))
     wait_for(lambda: links["silent, then out"].counters.state == "up")
+
+
+def test_an_outage_does_not_shorten_a_cut(links: LinkProcess, source: Source) -> None:
+    for name, seconds in (("cut until healed", None), ("long cut", 60.0), ("short cut", 0.1)):
+        links.open(name, source.port, LinkShape(outages=(Outage(0.05, 0.3),)))
+        links[name].cut(seconds)
+    wait_for(lambda: links["short cut"].counters.state == "up")
+    ends = [one.kind for one in links["short cut"].history]
+    assert ends == ["opened", "cut", "cut", "healed"]
+    assert {links[name].counters.state for name in ("cut until healed", "long cut")} == {"cut"}
+
+
+def test_an_outage_leaves_a_planned_cut(links: LinkProcess, source: Source) -> None:
+    port = links.open("planned", source.port, LinkShape(outages=(Outage(0.1, 0.2),)))
+    links["planned"].cut_after(4)
+    wait_for(lambda: links["planned"].history[-1].kind == "healed")
+    with connect(port) as connection:
+        connection.sendall(b"12345678")
+        assert connection.recv(100) == b"1234"
+        assert connection.recv(100) == b""
+    assert links["planned"].counters.state == "cut"
 
 
 def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> None:
@@ -422,6 +461,13 @@ def test_a_callers_mistake_of_any_kind_is_an_answer(links: LinkProcess, source: 
     with pytest.raises(LinkError, match="TypeError"):
         links["mistaken"].cut_after("64K")  # type: ignore[arg-type]
     assert links.counters()["mistaken"].state == "up"
+
+
+def test_a_text_that_is_no_name_of_a_host_ends_the_connection(links: LinkProcess) -> None:
+    port = links.open("no name", 3306, host="db..example")
+    with pytest.raises(ConnectionResetError), connect(port) as connection:
+        connection.recv(1)
+    assert [one.kind for one in links["no name"].history] == ["opened", "connected", "failed", "ended"]
 
 
 def test_a_source_is_reached_at_any_of_its_addresses(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,3 +147,11 @@ def test_after_a_reset_the_wire_is_free() -> None:
     one.push(0.0, b"x" * 1000)
     one.clear()
     assert one.push(0.5, b"y" * 2) == [(pytest.approx(1.502), b"yy")]
+
+
+def test_a_reset_of_a_full_line_gives_no_bytes_for_free() -> None:
+    one = line(LinkShape(80_000))
+    one.push(10.0, b"x" * one.room(10.0))
+    one.clear()
+    one.resumed_at = 10.05
+    assert one.push(10.051, b"y" * 500)[-1][0] == pytest.approx(10.101)
