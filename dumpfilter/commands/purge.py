@@ -37,19 +37,15 @@ def purge_command(given: PurgeSettings) -> None:
         dumpfilter purge parts --binlog shop --before 2026-01-31T12:00:00+01:00
         dumpfilter purge parts --binlog shop --before shop-bin.000003 --dry-run
     """
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.text import human_files
     from dumpfilter.spark_jobs.split.purge import purge_split
 
     purged = purge_split(given.directory, given.binlog, given.before, dry_run=given.dry_run)
-    if given.as_json:
-        print_json(purged)
-        return
-    if not purged.files:
-        typer.echo(f"{purged.binlog}: nothing to purge")
-        return
-    first, last = purged.files[0], purged.files[-1]
-    typer.echo(
-        f"{purged.binlog}: {'would purge' if given.dry_run else 'purged'} {len(purged.files)} "
-        f"file{'s' if len(purged.files) > 1 else ''}, {purged.bytes:,} bytes: "
-        f"{first if first == last else f'{first} to {last}'}; it begins with {purged.left[0]} now"
-    )
+    text = "nothing to purge"
+    if purged.files:
+        names = " to ".join(dict.fromkeys((purged.files[0], purged.files[-1])))
+        text = (
+            f"{'would purge' if given.dry_run else 'purged'} {human_files(len(purged.files))}, "
+            f"{purged.bytes:,} bytes: {names}; it begins with {purged.left[0]} now"
+        )
+    given.show(purged, lambda: typer.echo(f"{purged.binlog}: {text}"))
