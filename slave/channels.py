@@ -776,9 +776,10 @@ class Slave:
         """
         self._closing.set()
         self.progress.told()
-        self.stop()
-        self._saver.join()
+        # A statement that has begun may still start threads.
         with self.lock:
+            self.stop()
+            self._saver.join()
             for one in self.channels:
                 one.counters.save()
             self._lock.release()

@@ -25,7 +25,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class Progress:
-    """A condition variable: threads wait in :meth:`until` until another thread calls :meth:`told`.
+    """A condition variable: threads wait in :meth:`until` until another thread calls :meth:`told`. A waiting thread
+    tests its condition without holding a lock, so that the applier does not wait for the tests of many statements.
 
     All channels of a slave share one such object. SQL statements that wait for an applier wake when an applier has
     completed a transaction or has ended.
@@ -33,6 +34,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._version = 0
         self.waiting = 0
         """The number of threads that wait."""
 
@@ -42,19 +44,27 @@ class Progress:
         """
         if self.waiting:
             with self._changed:
+                self._version += 1
                 self._changed.notify_all()
 
     def until(self, ask: Callable[[], bool], seconds: float) -> bool:
         """Wait until the function ``ask`` returns True, for at most ``seconds``. Return the last result of ``ask``.
 
-        ``ask`` is called at once, and again after each call of :meth:`told`. It must not wait, because :meth:`told`
-        waits for it.
+        ``ask`` is called at once, and again after each call of :meth:`told`.
         """
+        deadline = time.monotonic() + seconds
         with self._changed:
             self.waiting += 1
-            try:
-                return self._changed.wait_for(ask, seconds)
-            finally:
+        try:
+            while True:
+                seen, left = self._version, deadline - time.monotonic()
+                if (answer := ask()) or left <= 0:
+                    return answer
+                with self._changed:
+                    if seen == self._version:
+                        self._changed.wait(left)
+        finally:
+            with self._changed:
                 self.waiting -= 1
 
 

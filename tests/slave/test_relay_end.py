@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from dumpfilter.slave.relay_position import RelayPosition
-from dumpfilter.slave.threads import RelayEnd
+from dumpfilter.slave.threads import Progress, RelayEnd
 
 HERE = RelayPosition("relay-bin.000001", 100)
 FURTHER = RelayPosition("relay-bin.000001", 200)
@@ -36,3 +37,30 @@ def test_a_listener_hears_each_position() -> None:
     for position in (HERE, FURTHER, HERE, None):
         end.publish(position)
     assert heard == [HERE, FURTHER, HERE, None]
+
+
+def test_an_applier_does_not_wait_for_the_conditions_of_statements() -> None:
+    progress, asked, answered = Progress(), threading.Event(), threading.Event()
+
+    def ask() -> bool:
+        asked.set()
+        return answered.wait(60)
+
+    waiting = threading.Thread(target=progress.until, args=(ask, 60))
+    waiting.start()
+    assert asked.wait(60)
+    told = threading.Thread(target=progress.told)
+    told.start()
+    told.join(10)
+    is_held = told.is_alive()
+    answered.set()
+    waiting.join()
+    told.join()
+    assert not is_held
+    assert progress.waiting == 0
+
+
+def test_a_wait_ends_in_time_however_often_something_changes() -> None:
+    progress, begin = Progress(), time.monotonic()
+    assert not progress.until(lambda: bool(progress.told()), 0.2)
+    assert 0.2 <= time.monotonic() - begin < 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,26 @@ def test_channels_of_any_name_survive_a_restart(data: Path, tmp_path: Path) -> N
         assert [
             row["CHANNEL_NAME"] for row in slave.table("performance_schema", "replication_applier_status")
         ] == (sorted(NAMES, key=str.encode))
+
+
+def test_a_statement_that_runs_at_the_end_leaves_no_thread_running(data: Path, tmp_path: Path) -> None:
+    """The directory was unlocked while the threads that the statement had started were writing to it."""
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as driving:
+        driving.follow(master)
+        slave, begun = driving.slave, threading.Event()
+
+        def statement() -> None:
+            with slave.lock:
+                begun.set()
+                time.sleep(0.3)
+                slave.start()
+
+        running = threading.Thread(target=statement)
+        running.start()
+        assert begun.wait(60)
+        driving.restart()
+        running.join()
+        assert not slave.channels[0].running
 
 
 def test_names_that_differ_in_case_are_one_channel(data: Path, tmp_path: Path) -> None:
