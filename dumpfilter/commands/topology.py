@@ -87,9 +87,9 @@ class TopologyOptions(Settings):
         or ``link`` whose method is called. Raises NotUp if no topology runs there, and ControlFailed if the method
         raises an error.
         """
-        from dumpfilter.testbed.directory import Control
+        from dumpfilter.testbed.directory import ask
 
-        return Control(self.directory).ask(verb, **arguments)
+        return ask(self.directory, verb, **arguments)
 
 
 def _show(output: JsonOption, told: Any, view: Callable[[Any], RenderableType]) -> None:
@@ -192,7 +192,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
     text and exit code of a background process that fails.
     """
     from dumpfilter.testbed import NotUp
-    from dumpfilter.testbed.directory import Control, ControlFailed
+    from dumpfilter.testbed.directory import ControlFailed, ask
 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += [f"--directory={directory}", f"--timeout={given.timeout}s", *["--keep"] * given.keep]
@@ -211,7 +211,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
                 time.sleep(_POLL_SECONDS)
                 with contextlib.suppress(NotUp):
                     # An earlier topology may still run in the directory.
-                    is_up = Control(directory).ask("pid") == process.pid
+                    is_up = ask(directory, "pid") == process.pid
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
@@ -229,9 +229,9 @@ def down_command(place: TopologyOptions) -> None:
 
         dumpfilter topology down
     """
-    from dumpfilter.testbed.directory import Control
+    from dumpfilter.testbed.directory import down
 
-    Control(place.directory).down()
+    down(place.directory)
 
 
 @verb()

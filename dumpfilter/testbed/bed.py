@@ -236,7 +236,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
-        check_law(self.nodes, self._references, max(deadline - time.monotonic(), 1.0))
+        check_law(self.nodes, self._references, deadline)
         self._check_all_run(running_only=running_only)
 
     # -- status

@@ -57,13 +57,6 @@ def start_time(pid: int) -> int | None:
     return None if state in "ZX" else int(fields[_START_TIME])
 
 
-def kept_directory() -> Path:
-    """Create and return a temporary directory for a topology whose files stay after its end. Its name differs from
-    those of the temporary directories that a later topology removes.
-    """
-    return Path(tempfile.mkdtemp(prefix=_KEPT))
-
-
 @contextlib.contextmanager
 def taken(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> Iterator[Path]:
     """Lock a directory for a new topology during the ``with`` block, and yield the directory. The directory's state
@@ -81,7 +74,8 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
     clean_temporary()
     started = start_time(os.getpid())
     if directory is None:
-        is_made, directory = True, Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{started}-"))
+        prefix = _KEPT if keep else f"{_TEMPORARY}{os.getpid()}-{started}-"
+        is_made, directory = True, Path(tempfile.mkdtemp(prefix=prefix))
     else:
         directory = directory.absolute()
         # The directory of a topology that was killed has a state file.
@@ -260,74 +254,72 @@ class _Request(socketserver.StreamRequestHandler):
             return {"error": f"{request[:200].decode(errors='replace')}: {error!r}", "exit_code": 1}
 
 
-class Control:
-    """A client that calls methods of a running topology in another process, over the control socket in the topology's
-    directory.
+def down(directory: Path) -> None:
+    """End the topology that runs in ``directory``, and return when its process has ended.
+
+    If the process was killed, now or before, the directory is removed with everything in it. Raises NotUp if the
+    directory has neither a topology that a command runs nor the state file of a killed process.
     """
+    owner = owner_of(directory)
+    if owner is not None and not owner.is_command:
+        raise _without_socket(directory)
+    # The process may end at this moment.
+    with contextlib.suppress(ProcessLookupError):
+        if owner is not None:
+            with open(os.pidfd_open(owner.pid), "rb") as process:
+                signal.pidfd_send_signal(process.fileno(), signal.SIGTERM)
+                wait([process.fileno()])
+            # A topology that ends in order leaves only what its user wants to keep.
+            return
+    if not clean(directory):
+        raise _without_socket(directory)
+    shutil.rmtree(directory)
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
 
-    def down(self) -> None:
-        """End the topology that runs in the client's directory, and return when its process has ended.
+def _without_socket(directory: Path) -> NotUp:
+    """Return the error for a directory whose control socket cannot be reached. Its text says whether a topology is
+    starting there, runs in a process without such a socket, or does not run.
+    """
+    owner = owner_of(directory)
+    if owner is None:
+        what = (
+            "no topology is up in this directory; start one with dumpfilter topology up, or name its directory "
+            "with --directory"
+        )
+    elif owner.is_command:
+        what = (
+            f"the topology is starting (process {owner.pid}); wait, or end it with dumpfilter topology down"
+        )
+    else:
+        what = f"process {owner.pid} runs the topology in this directory; end the process"
+    return NotUp(f"{directory}: {what}")
 
-        If the process was killed, now or before, the directory is removed with everything in it. Raises NotUp if the
-        directory has neither a topology that a command runs nor the state file of a killed process.
-        """
-        owner = owner_of(self.directory)
-        if owner is not None and not owner.is_command:
-            raise self._without_socket()
-        # The process may end at this moment.
-        with contextlib.suppress(ProcessLookupError):
-            if owner is not None:
-                with open(os.pidfd_open(owner.pid), "rb") as process:
-                    signal.pidfd_send_signal(process.fileno(), signal.SIGTERM)
-                    wait([process.fileno()])
-                # A topology that ends in order leaves only what its user wants to keep.
-                return
-        if not clean(self.directory):
-            raise self._without_socket()
-        shutil.rmtree(self.directory)
 
-    def _without_socket(self) -> NotUp:
-        """Return the error for a directory whose control socket cannot be reached. Its text says whether a topology is
-        starting there, runs in a process without such a socket, or does not run.
-        """
-        owner = owner_of(self.directory)
-        if owner is None:
-            what = (
-                "no topology is up in this directory; start one with dumpfilter topology up, or name its directory "
-                "with --directory"
-            )
-        elif owner.is_command:
-            what = f"the topology is starting (process {owner.pid}); wait, or end it with dumpfilter topology down"
-        else:
-            what = f"process {owner.pid} runs the topology in this directory; end the process"
-        return NotUp(f"{self.directory}: {what}")
+def ask(
+    directory: Path, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any
+) -> Any:
+    """Call a method of the running topology in ``directory``, or of its node ``node`` or link ``link``, and return the
+    method's result. The call goes over the control socket to the topology's process.
 
-    def ask(self, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any) -> Any:
-        """Call a method of the running topology, or of its node ``node`` or link ``link``, and return the method's
-        result.
-
-        ``verb`` is the name of the method, or of a property, and ``arguments`` are the method's arguments. A status is
-        returned as a dictionary. Raises NotUp if no topology runs in the directory or the topology ends meanwhile.
-        Raises ControlFailed, with the original text and exit code, if the method raises an error.
-        """
-        request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            try:
-                with _short(self.directory / SOCKET) as path:
-                    connection.connect(path)
-            except OSError:
-                raise self._without_socket() from None
-            try:
-                connection.sendall(json.dumps(request).encode() + b"\n")
-                answer = json.load(connection.makefile())
-            except (OSError, ValueError):
-                raise NotUp(f"{self.directory}: the topology has ended") from None
-        if "error" in answer:
-            raise ControlFailed(answer["error"], answer["exit_code"])
-        return answer["value"]
+    ``verb`` is the name of the method, or of a property, and ``arguments`` are the method's arguments. A status is
+    returned as a dictionary. Raises NotUp if no topology runs in the directory or the topology ends meanwhile.
+    Raises ControlFailed, with the original text and exit code, if the method raises an error.
+    """
+    request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            with _short(directory / SOCKET) as path:
+                connection.connect(path)
+        except OSError:
+            raise _without_socket(directory) from None
+        try:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.load(connection.makefile())
+        except (OSError, ValueError):
+            raise NotUp(f"{directory}: the topology has ended") from None
+    if "error" in answer:
+        raise ControlFailed(answer["error"], answer["exit_code"])
+    return answer["value"]
 
 
 @contextlib.contextmanager

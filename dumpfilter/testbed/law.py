@@ -43,22 +43,21 @@ Filters = tuple[tuple[str, ...], ...]
 """
 
 
-def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
+def check_law(nodes: Mapping[str, TestbedNode], references: References, deadline: float) -> None:
     """Check that filtering has not changed the data of the replicas among ``nodes``. Each slave of dumpfilter, and each
     running real replica (MySQL or MariaDB server), is compared with its reference.
 
     A reference reads everything, filters for itself, and must have the same data. ``references`` has the references of
-    real replicas, and ``timeout`` is in seconds. Raises LawBroken with all differences. Raises NotCaughtUp for a
-    replica that cannot be compared in time, and StartFailed if a reference does not start.
+    real replicas, and ``deadline`` is a time of ``time.monotonic``. Raises LawBroken with all differences. Raises
+    NotCaughtUp for a replica that cannot be compared in time, and StartFailed if a reference does not start.
     """
-    deadline = time.monotonic() + timeout
     broken: list[str] = []
     for node in nodes.values():
         if isinstance(node, Slave):
             for feed in node.feeds:
                 broken += slave_differences(node, feed)
         elif isinstance(node, StartedServer) and node.feeds and node.is_running:
-            broken += references.check(node, max(deadline - time.monotonic(), LEAST_CHECK))
+            broken += references.check(node, max(deadline, time.monotonic() + LEAST_CHECK))
             # The replica's data may be right all the same, if another channel has brought the same transactions.
             stopped = (one for one in node.channels() if one.sql == "No" and one.errors)
             broken += [f"{node.name}: {one.threads}" for one in stopped]
@@ -166,17 +165,17 @@ class References:
         self._nodes: dict[str, TestbedNode] = {}
         """The hidden nodes by name: references, servers between, and masters without filters."""
 
-    def check(self, node: StartedServer, timeout: float) -> list[str]:
+    def check(self, node: StartedServer, deadline: float) -> list[str]:
         """Compare a real replica (MySQL or MariaDB server) with its reference, and return the differences as sentences.
 
         The reference is a server with the replica's own rules that reads the unfiltered source. Both are compared when
-        they have the same GTID set, or after ``timeout`` seconds.
+        they have the same GTID set, or at ``deadline``, a time of ``time.monotonic``.
 
         Raises StartFailed if the reference does not start. Raises NotCaughtUp if a server has not caught up in time,
         still applies transactions, or cannot be asked, and for a replica to which no reference can be made.
         """
         try:
-            return self._check(node.server, *self._reference(node), time.monotonic() + timeout)
+            return self._check(node.server, *self._reference(node), deadline)
         except (NodeIsDown, NotCaughtUp, SqlFailed) as error:
             raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.testbed.directory import kept_directory, taken
+from dumpfilter.testbed.directory import taken
 from dumpfilter.testbed.keeper import shared_keeper
 from dumpfilter.topology.links.client import LinkProcess
 
@@ -51,8 +51,6 @@ def up(
     topology runs in the directory, and TestbedError for a directory with other files.
     """
     keeper = shared_keeper()
-    if directory is None and keep:
-        directory = kept_directory()
     with contextlib.ExitStack() as closing:
         # The logs of an earlier run stay when the new one fails.
         given = None if directory is None else Path(directory)

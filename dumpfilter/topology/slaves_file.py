@@ -188,7 +188,7 @@ def slaves_of_text(text: str) -> list[SlaveDefinition]:
         # The slave would have no filter, and figures that nobody asked for.
         raise OptionError(f"--slave {text!r}: the colon behind the slave's name is missing; {how}")
     try:
-        return _Replica(_options(options)).slaves(name.strip())
+        return _slaves(_options(options), name.strip())
     except OptionError as error:
         raise OptionError(f"slave {name!r}: {error}") from None
 
@@ -201,71 +201,60 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
     line, for a wrong option.
     """
     named = (server_option(option, _FILE_OPTIONS) for option in read_options_file(path))
-    replica = _Replica(one for one in named if one is not None)
     name = path.absolute().parent.name if path.stem in _NO_NAME else path.stem
     try:
-        return replica.slaves(str(replica.values.get("report-host") or name or path))
+        return _slaves((one for one in named if one is not None), name or str(path))
     except OptionError as error:
-        raise OptionError(f"{path}: {error}") from None
+        # An error about one option names its line already.
+        raise OptionError(str(error) if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
 
 
-class _Replica:
-    """The options of one replica, from an option file or a text. :meth:`slaves` turns them into slave definitions.
+def _slaves(options: Iterable[GivenOption], name: str) -> list[SlaveDefinition]:
+    """Return the slaves that the options of one replica describe, one for each channel that the options name. The slave
+    of a named channel is called ``NAME/CHANNEL``, and the slave of the default channel ``name``. If the options name no
+    channel, there is one slave called ``name``. The option ``report-host`` replaces ``name``.
 
-    Raises OptionError for a wrong value, with the line of an option file.
+    Raises OptionError for invalid rules, and for a wrong value, with the line of an option file.
     """
-
-    def __init__(self, options: Iterable[GivenOption]) -> None:
-        self.filters = ChannelFilters()
-        self.channels: dict[str, None] = {}
-        """The channels that options name, in the order of the options (a dict as an ordered set). The default channel's
-        name is empty.
-        """
-        self.values: dict[str, Any] = {}
-        """The values of the other options, by their names."""
-        for named in options:
-            try:
-                self._set(named)
-            except OptionError as error:
-                raise named.error(str(error)) from None
-
-    def _set(self, named: GivenOption) -> None:
-        name, value = named.name, str(named.value)
-        if name in _KINDS:
-            channel, rule = split_channel(value)
-            self.channels[channel or ""] = None
-            self.filters.startup(channel, [make_rule(_KINDS[name], rule)])
-        elif name in _IDS:
-            self.values[name] = frozenset(_number(name, one) for one in value.split(",") if one.strip())
-        else:
-            self.values[name] = _number(name, value, _NUMBERS[name]) if name in _NUMBERS else named.value
-
-    def slaves(self, name: str) -> list[SlaveDefinition]:
-        """Return one slave for each channel that the options name. The slave of a named channel is called
-        ``NAME/CHANNEL``, and the slave of the default channel ``name``. If the options name no channel, there is one
-        slave called ``name``.
-
-        Raises OptionError for invalid rules.
-        """
-        channels = list(self.channels) or [""]
-        self.filters.finish_startup(channels)
-        server_id = self.values.get("server-id", 0)
-        ids = [self.values.get(option, frozenset()) for option in _IDS]
-        origin = _origin(*ids, 0 if self.values.get(_SAME_ID) else server_id)
-        found = []
-        for channel in channels:
-            current = self.filters.current(channel)
-            slave = SlaveDefinition(
-                f"{name}/{channel}" if channel else name,
-                tuple(map(str, current.rules)),
-                current.semantics,
-                self.values.get("lower-case-table-names", 0),
-                server_id or None,
-                origin,
-            )
-            slave.filter(NameRules())
-            found.append(slave)
-        return found
+    filters = ChannelFilters()
+    channels: dict[str, None] = {}
+    """The channels in the order of the options (a dict as an ordered set). The default channel's name is empty."""
+    values: dict[str, Any] = {}
+    """The values of the other options, by their names."""
+    for given in options:
+        option, value = given.name, str(given.value)
+        try:
+            if option in _KINDS:
+                channel, rule = split_channel(value)
+                channels[channel or ""] = None
+                filters.startup(channel, [make_rule(_KINDS[option], rule)])
+            elif option in _IDS:
+                values[option] = frozenset(_number(option, one) for one in value.split(",") if one.strip())
+            else:
+                values[option] = (
+                    _number(option, value, _NUMBERS[option]) if option in _NUMBERS else given.value
+                )
+        except OptionError as error:
+            raise given.error(str(error)) from None
+    filters.finish_startup(list(channels) or [""])
+    name = str(values.get("report-host") or name)
+    server_id = values.get("server-id", 0)
+    ids = [values.get(option, frozenset()) for option in _IDS]
+    origin = _origin(*ids, 0 if values.get(_SAME_ID) else server_id)
+    found = []
+    for channel in channels or [""]:
+        current = filters.current(channel)
+        slave = SlaveDefinition(
+            f"{name}/{channel}" if channel else name,
+            tuple(map(str, current.rules)),
+            current.semantics,
+            values.get("lower-case-table-names", 0),
+            server_id or None,
+            origin,
+        )
+        slave.filter(NameRules())
+        found.append(slave)
+    return found
 
 
 def _options(text: str) -> Iterator[GivenOption]:

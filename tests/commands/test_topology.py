@@ -21,7 +21,7 @@ from dumpfilter.testbed import (
     TestbedStatus,
     Unknown,
 )
-from dumpfilter.testbed.directory import Control, ControlServer, Owner
+from dumpfilter.testbed.directory import ControlServer, Owner, down
 from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.testbed.views import bytes_or_nothing
@@ -176,7 +176,7 @@ def test_a_topology_that_ends_while_it_is_ended_is_down(
         pass
     monkeypatch.setattr("dumpfilter.testbed.directory.owner_of", lambda _: Owner(ended.pid, True, 0))
     with pytest.raises(NotUp):
-        Control(tmp_path).down()
+        down(tmp_path)
 
 
 def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:

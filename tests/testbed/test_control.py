@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dumpfilter.testbed.directory import Control, ControlServer
+from dumpfilter.testbed.directory import ControlServer, ask
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed
@@ -30,9 +30,7 @@ def test_a_lack_of_descriptors_ends_no_control_socket(
     monkeypatch.setattr(socket.socket, "accept", fails_first)
     answers: list[str] = []
     with ControlServer(cast("Testbed", SimpleNamespace(directory=tmp_path))):
-        asking = threading.Thread(
-            target=lambda: answers.append(Control(tmp_path).ask("directory")), daemon=True
-        )
+        asking = threading.Thread(target=lambda: answers.append(ask(tmp_path, "directory")), daemon=True)
         asking.start()
         asking.join(120)
         assert answers == [str(tmp_path)]

@@ -176,12 +176,7 @@ _FORM = 2
 
 _TIMEOUT = 300.0
 _LOG_SHOWN = 2000
-_FIXED_AT_FIRST = (
-    "lower-case-table-names",
-    "innodb-page-size",
-    "innodb-undo-tablespaces",
-    "innodb-data-file-path",
-)
+_FIXED_AT_FIRST = ("lower-case-table-names", "innodb-page-size")
 """Options that are fixed when a data directory is created."""
 
 
