@@ -382,8 +382,8 @@ _ENDS_EARLY = 1.02
 
 The pauses between commits are random. Without the factor, many transactions could pile up at the end of the span.
 """
-_PAUSE = (20, 420)
-"""The range of the random pauses between two commits if no span is given, microseconds."""
+_PACE = 10_000_000
+"""The bytes per second by which a set without a span grows."""
 _BLOCK = 8 << 20
 """The size of the pool of transactions that are encoded, and the most that is written at once, bytes."""
 
@@ -456,7 +456,7 @@ def generate(
         file_size: the size after which the next transaction begins a new file (``max_binlog_size``), bytes.
         base: the files' name without number.
         seed: a number from which all random choices follow. Two calls with equal arguments write equal files.
-        span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
+        span: the time over which the commits are spread. None: from :data:`START` on, 10 MB a second.
 
     Raises OutputError when a file cannot be written.
     """
@@ -464,7 +464,8 @@ def generate(
     made = GeneratedSet(directory / f"{base}.index", schemas=Counter(dict.fromkeys(schema_names(schemas), 0)))
     transactions = iter(Transactions(schema_names(schemas), tables, style, seed=seed))
     chance = np.random.default_rng(seed)
-    now = (START if span is None else span.start) * _SECOND
+    span = span or Span(START, size / _PACE)
+    now = span.start * _SECOND
     done = 0.0
     while made.bytes < size or not made.files:
         number = len(made.files) + 1
@@ -480,15 +481,12 @@ def generate(
                     block.append(next(transactions))
                     made.schemas.update(block[-1].schemas)
                     wanted -= len(block[-1].data)
-                if span is None:
-                    times = now + np.cumsum(chance.integers(*_PAUSE, size=len(block)))
-                else:
-                    sizes = [len(one.data) for one in block]
-                    # The bytes until each commit, weighted by the random pauses.
-                    written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
-                    done = float(written_by[-1])
-                    seconds = np.minimum(written_by / size, 1) * span.seconds
-                    times = span.start * _SECOND + (seconds * _SECOND).astype(np.int64)
+                sizes = [len(one.data) for one in block]
+                # The bytes until each commit, weighted by the random pauses.
+                written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
+                done = float(written_by[-1])
+                seconds = np.minimum(written_by / size, 1) * span.seconds
+                times = span.start * _SECOND + (seconds * _SECOND).astype(np.int64)
                 now = int(times[-1])
                 first = made.transactions + 1
                 at += file.write(written(block, at, first, first - before, times, style))
