@@ -100,7 +100,7 @@ def _node_cells(node: dict[str, Any]) -> list[Cell]:
     lag = node["lag"]
     return [
         *cells,
-        NOTHING if lag["seconds"] is None else human_seconds(lag["seconds"]),
+        human_seconds(lag["seconds"]),
         human_bytes(lag["bytes"]),
         human_rate(node["rate"]),
         bytes_or_nothing(node["saved"]),

@@ -520,9 +520,10 @@ class Server(sql.SqlServer):
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in ``timeout``
         seconds is killed.
         """
-        # Without these statements MySQL waits about nine seconds for the threads that send the binlog to replicas.
-        with contextlib.suppress(TestbedError):
-            self.sql(*self.dialect.before_stop)
+        # Without the statement MySQL waits about nine seconds for the threads that send the binlog to replicas.
+        for statement in self.dialect.before_stop if self.is_running else ():
+            with contextlib.suppress(TestbedError):
+                self.sql(statement)
         end_process(self.process, in_order=True, timeout=timeout)
 
     def kill(self) -> None:
