@@ -58,6 +58,7 @@ OUTPUTS = {
     "split": ["split", str(SET), "--engine=local", "--output"],
     "bandwidth": ["bandwidth", str(SET), USED, "--output"],
     "simulate": ["simulate", "m >> web", "--binlog", str(SET), "--engine=local", "--output"],
+    "demo": ["demo", "--output"],
 }
 
 

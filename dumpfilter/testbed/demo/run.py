@@ -9,13 +9,19 @@ replica. The replica must end with the tables and the GTID position of one that 
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 
-from dumpfilter.base.errors import OutputError
+from dumpfilter.base.errors import DumpfilterError, OutputError
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.spark import SparkMissing, check_java
 from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.node import TestbedNode
 from dumpfilter.testbed.servers.server import Program, find_program
@@ -35,6 +41,7 @@ one.
 
 _RECORDING = Path(__file__).with_name("recording")
 
+
 _RULES = ("replicate-do-db=shop",)
 _ORDERS = 240
 _CLICKS = 36
@@ -52,11 +59,12 @@ _SCHEMA = (
 )
 
 
-def run_demo(binlogs: Path | None, output: Path, *, servers: bool) -> None:
+def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
 
-    Without ``binlogs`` the demonstration uses its own recording. With ``servers`` the demonstration ends with real
-    MariaDB servers, if MariaDB is installed. ``output`` is the directory for their logs.
+    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results. Those of
+    an earlier demonstration there are replaced. With ``split`` Spark jobs follow. With ``servers`` the demonstration
+    ends with real MariaDB servers, if MariaDB is installed.
 
     Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError when a process fails, also because of other
     files in these places. Raises LawBroken when a slave ends in another state than a slave that reads everything and
@@ -66,20 +74,32 @@ def run_demo(binlogs: Path | None, output: Path, *, servers: bool) -> None:
     source = binlogs or _RECORDING
     if not source.exists():
         raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
-    _replicate(console, source)
+    output.mkdir(parents=True, exist_ok=True)
+    sent = _replicate(console, source)
+    if split:
+        engine = _engine()
+        console.print(f"[bold]3.[/] the binlog is split by schema, with {engine}")
+        run("split", str(source), "--output", str(output / "split"), "--overwrite", engine)
+        console.print("[bold]4.[/] what the slaves are sent, worked out from the binlog alone")
+        _work_out(source, output, sent, engine)
+        console.print("worked out: to the byte what the master sent to each slave above")
     if servers:
+        step = f"[bold]{5 if split else 3}.[/]"
         try:
             program = find_program("mariadb")
         except ServerMissing as missing:
-            console.print(f"[bold]3.[/] real servers: left out, {missing}", soft_wrap=True)
+            console.print(f"{step} real servers: left out, {missing}", soft_wrap=True)
             return
-        console.print(f"[bold]3.[/] {program.title}: a source, and a replica with a filter")
+        console.print(f"{step} {program.title}: a source, and a replica with a filter")
         demonstrate(console, program, output)
 
 
-def _replicate(console: Console, source: Path) -> None:
+def _replicate(console: Console, source: Path) -> dict[str, int]:
     """Run a master on the binlog set ``source``, with slaves, until all have applied everything. Print what the slaves
-    were sent. Raises LawBroken for a slave with other data than one that reads everything and filters for itself.
+    were sent.
+
+    Return a dictionary from each slave's name to the bytes of events that the master sent to it. Raises LawBroken for a
+    slave with other data than one that reads everything and filters for itself.
     """
     files = BinlogSet.open(source)
     size = sum(files.path(name).stat().st_size for name in files.names)
@@ -96,16 +116,56 @@ def _replicate(console: Console, source: Path) -> None:
             f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
         )
         bed.wait_caught_up()
+        status = bed.status()
         # The filters stand above the tables, so that these have room on a terminal of 80 columns.
         for name, rules in SLAVES.items():
             shown = " ".join(f"--{rule}" for rule in rules)
             console.print(f"  {name}: {shown or '(none: receives everything)'}", soft_wrap=True)
-        console.print(status_view(bed.status().as_dict()))
+        console.print(status_view(status.as_dict()))
         bed.check()
     console.print(
         "law: the rows by table, the digests of their images, the statements by database, the position and the GTID "
         "set equal those of a slave that reads everything and filters for itself."
     )
+    return {name: status.nodes[name].channels[0].bytes_received or 0 for name in SLAVES}
+
+
+def _engine() -> str:
+    """Return the option with the engine of the split and the bandwidth report: Spark or, on a machine without PySpark
+    and its Java, threads.
+    """
+    with contextlib.suppress(SparkMissing):
+        check_java()
+        if importlib.util.find_spec("pyspark") is not None:
+            return "--engine=spark"
+    return "--engine=local"
+
+
+def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) -> None:
+    """Run the bandwidth job, which computes from the binlog set ``source`` alone how many bytes a master sends to each
+    slave, and check its result.
+
+    ``sent`` maps a slave's name to the bytes that a master has just sent to it. ``engine`` is the option ``--engine``,
+    and ``output`` is the directory for the job's report. Raises DumpfilterError when the computed bytes differ from
+    ``sent``.
+    """
+    report = output / "bandwidth"
+    slaves = [f"--slave={name}:{' '.join(f'--{rule}' for rule in rules)}" for name, rules in SLAVES.items()]
+    run("bandwidth", str(source), *slaves, "--output", str(report), "--overwrite", engine)
+    figures = json.loads((report / "results.json").read_text("utf-8"))
+    computed = {one["name"]: one["master_side"]["bytes"] for one in figures["slaves"]}
+    for name, nbytes in sent.items():
+        if computed[name] != nbytes:
+            raise DumpfilterError(
+                f"slave {name}: the bandwidth job says {computed[name]} bytes, the master sent {nbytes}"
+            )
+
+
+def run(*arguments: str) -> None:
+    """Run a ``dumpfilter`` command with these arguments to its end. Raises DumpfilterError when it fails."""
+    done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
+    if done.returncode:
+        raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
 
 
 def demonstrate(console: Console, program: Program, output: Path) -> None:
