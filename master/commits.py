@@ -407,7 +407,7 @@ class Decider:
         if not parts:
             return None
         end = parts[-1].commit.end
-        after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
+        after = DumpPlace(place.source, thread.fork(position=end, resume=end), end, end, encoding)
         if isinstance(encoding, ReplicaEncoding):
             messages = _with_stand_ins(parts, counts) if encoding.by_gtid else _events(parts)
         else:

@@ -255,7 +255,7 @@ class Dump:
             self._store.sources,
             chunk_size=self._pace.size,
             earlier=self._options.earlier,
-        ).leaving_out(self._shared_exclusion)
+        ).fork(exclusion=self._shared_exclusion)
 
         def enter() -> DumpPlace:
             try:
@@ -291,7 +291,7 @@ class Dump:
             place = self._take_up_change(place)
         self._pace.hear(self._slave.line_rate)
         if self._is_sized and place.thread.chunk_size != self._pace.size:
-            thread = place.thread.with_chunk_size(self._pace.size)
+            thread = place.thread.fork(chunk_size=self._pace.size)
             place = replace(place, thread=thread)
         self._place = place
         if self._options.once:
@@ -359,7 +359,7 @@ class Dump:
         """
         if step is None or not self._exclusion.overlaps(step.reach):
             return step
-        own = replace(place, thread=place.thread.leaving_out(self._exclusion))
+        own = replace(place, thread=place.thread.fork(exclusion=self._exclusion))
         step = await self._reader.call(lambda: step_from(self._store, own))
         if step is not None:
             step.after = self._shared(step.after)
@@ -481,7 +481,7 @@ class Dump:
         The copy leaves out the transactions that all these slaves leave out. Transactions that only this slave has
         already, or has written itself, stay in; :meth:`_without_own` leaves them out.
         """
-        thread = place.thread.leaving_out(self._shared_exclusion)
+        thread = place.thread.fork(exclusion=self._shared_exclusion)
         return replace(place, thread=thread)
 
 

@@ -191,7 +191,6 @@ class IoThread(ChannelThread):
         """The last Alive call. gRPC would cancel a call without a reference to it."""
         self._sign_at = 0.0
         """The monotonic time at which the next Alive call is due. 0: none was made in this dump."""
-        self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
         self._registration: tuple[rpc.DumpFilterStub, str] | None = None
         """The gRPC stub and the slave's id for Alive calls during a dump. None while no dump runs."""
@@ -379,8 +378,6 @@ class IoThread(ChannelThread):
                     return True
             return False
         except grpc.RpcError:
-            if self._ticker_error is not None:
-                raise self._ticker_error from None
             if self.stopping:
                 return False
             raise
@@ -440,8 +437,6 @@ class IoThread(ChannelThread):
 
         Raises ConnectionLost when ``retry_count`` attempts in a row have failed.
         """
-        if self._ticker_error is not None:
-            raise self._ticker_error
         if self.stopping:
             return
         self.connected = False
@@ -470,12 +465,12 @@ class IoThread(ChannelThread):
 
     def _watch(self, call: Any, seconds: float) -> None:
         """Store the running gRPC call ``call``, so that another thread can cancel it. The call is cancelled by STOP
-        REPLICA, when the master sends nothing for ``seconds``, or when the helper thread has failed.
+        REPLICA, or when the master sends nothing for ``seconds``.
         """
         with self._lock:
             self._silent_until = time.monotonic() + seconds
             self._call = call
-        if self.stopping or self._ticker_error is not None:
+        if self.stopping:
             call.cancel()
 
     def _cancel(self) -> None:
@@ -491,12 +486,8 @@ class IoThread(ChannelThread):
         helper thread cancels the call. The I/O thread then connects again.
         """
         while not done.wait(_TICK):
-            try:
+            with suppress(DumpfilterError):  # The I/O thread meets the error when it saves.
                 self._receiver.flush_if_due()
-            except DumpfilterError as error:
-                self._ticker_error = error
-                self._cancel()
-                return
             now = time.monotonic()
             if now > self._silent_until:
                 self._cancel()

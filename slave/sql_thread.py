@@ -217,8 +217,7 @@ class SqlThread(ChannelThread):
     transactions).
 
     ``owner`` is the channel. ``until`` is the condition of START REPLICA; None: there is none. The constructor restores
-    the target to the saved state. Raises StateCorrupt when the saved position is after the end of the relay log, or the
-    target cannot restore the state.
+    the target to the saved state. Raises StateCorrupt when the saved position is after the end of the relay log.
     """
 
     def __init__(self, owner: Applying, until: Until | None = None) -> None:
@@ -246,13 +245,7 @@ class SqlThread(ChannelThread):
             raise StateCorrupt(
                 f"{place.path}: is ahead of the relay log, which is complete up to {self._relay_end.position}; {AFRESH}"
             )
-        if place.saved.target:
-            try:
-                owner.target.restore(place.saved.target)
-            except (ValueError, TypeError, KeyError) as error:
-                raise StateCorrupt(
-                    f"{place.path}: holds no state that this target can restore ({error}); {AFRESH}"
-                ) from error
+        owner.target.restore(place.saved.target)
 
     def follow_filter(self) -> None:
         """Let the thread replace its filter, because the master's operator has changed the filters that are imposed on

@@ -374,16 +374,11 @@ class ImposedInfo(Info):
 
         Raises StateCorrupt when the file is unusable.
         """
-        from google.protobuf.message import DecodeError
-
         from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-        try:
-            return tuple(
-                pb.ImposedFilter.FromString(base64.b64decode(one)) for one in cls.read(directory).filters
-            )
-        except (DecodeError, ValueError) as error:
-            raise StateCorrupt(f"{directory / cls.NAME}: cannot be read ({error}); {AFRESH}") from error
+        return tuple(
+            pb.ImposedFilter.FromString(base64.b64decode(one)) for one in cls.read(directory).filters
+        )
 
     @classmethod
     def save(cls, directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:

@@ -246,7 +246,7 @@ class DumpThread:
     ) -> None:
         self.flags = flags
         """The decisions of the filter in force, about each table and statement."""
-        self._exclusion = Exclusion(sources, exclude, origin)
+        self.exclusion = Exclusion(sources, exclude, origin)
         self.chunk_size = chunk_size
         """The bytes of events after which a chunk ends."""
         self._carry: Carry | None = None
@@ -273,32 +273,17 @@ class DumpThread:
         """
         return self._carry is not None
 
-    def fork(self) -> DumpThread:
-        """Return an independent copy of this dump thread at the same position.
+    def fork(self, **changes: Any) -> DumpThread:
+        """Return an independent copy of this dump thread with ``changes``, which are new values of attributes.
 
-        The copy makes the same plans for the same segments (parts of the binlog). The copy and this thread share
-        nothing that changes, so that both may plan at the same time.
+        The copy makes the same plans for the same segments (parts of the binlog) as this thread with these values. The
+        copy and this thread share nothing that changes, so that both may plan at the same time. A caller that has
+        decided events itself changes ``position`` and ``resume`` to the transaction boundary after these events. For
+        that, the events must be plain row changes, and :attr:`decides_by_flags` must be True.
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
-        fork.__dict__.update(self.__dict__)
-        return fork
-
-    def with_chunk_size(self, chunk_size: int) -> DumpThread:
-        """Return an independent copy of this dump thread with other chunks (messages to the slave). The copy ends a
-        chunk when the chunk has ``chunk_size`` bytes of events or more. The end is a transaction boundary. In a
-        transaction that is decided event by event, the end can also lie between two events.
-        """
-        fork = self.fork()
-        fork.chunk_size = chunk_size
-        return fork
-
-    def leaving_out(self, exclusion: Exclusion) -> DumpThread:
-        """Return an independent copy of this dump thread that skips the transactions in ``exclusion``, because the
-        slave has them already or ignores them.
-        """
-        fork = self.fork()
-        fork._exclusion = exclusion
+        fork.__dict__.update(self.__dict__, **changes)
         return fork
 
     @property
@@ -313,7 +298,7 @@ class DumpThread:
             return None
         return (
             self.flags,
-            self._exclusion.key,
+            self.exclusion.key,
             self.chunk_size,
             self._xa_ends.key,
             self._really_sent.key,
@@ -371,18 +356,7 @@ class DumpThread:
         The value is False inside a transaction, if the slave leaves out transactions, and with an imposed filter, which
         the master's operator sets.
         """
-        return not (self.in_transaction or self.flags.boundary or self._exclusion.is_on)
-
-    def passed(self, position: int) -> DumpThread:
-        """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
-        events before it. The method is for a caller that has decided these events itself, such as just received commits
-        in memory.
-
-        The passed transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
-        """
-        fork = self.fork()
-        fork.position = fork.resume = position
-        return fork
+        return not (self.in_transaction or self.flags.boundary or self.exclusion.is_on)
 
     def _decides_by_flags(self, segment: Segment) -> bool:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
@@ -413,7 +387,7 @@ class DumpThread:
         ``first`` is the number of the first transaction to decide.
         """
         flags = self.flags
-        columns = self._exclusion.apply(segment)
+        columns = self.exclusion.apply(segment)
         if self._relay_rotate == segment.start:
             columns = columns.with_subjects([0], R.SKIP)
         had = columns.txn_subject

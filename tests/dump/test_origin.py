@@ -203,6 +203,6 @@ def test_a_changed_origin_takes_over_with_the_filter() -> None:
         for plan in thread.plan(segment):
             sent += render(plan, memoryview(reader.data), reader.data_offset, file.read, made.fd)
         if thread.position == builder.boundaries[2]:
-            thread = thread.leaving_out(Exclusion(sources, None, OriginFilter(own_server_id=8)))
+            thread = thread.fork(exclusion=Exclusion(sources, None, OriginFilter(own_server_id=8)))
     servers = [event.header.server_id for event in reference.events_of(made.fd, sent)]
     assert servers == [8, 8, 7, 7]

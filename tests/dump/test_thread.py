@@ -124,7 +124,7 @@ def test_different_keys() -> None:
         file.thread(flags, position=len(file.file.data)),
     ]
     without = Exclusion(file.sources, None, OriginFilter(frozenset({8})))
-    changed = file.thread(flags).leaving_out(without)
+    changed = file.thread(flags).fork(exclusion=without)
     assert len({thread.key for thread in [*threads, changed]}) == len(threads) + 1
     assert file.thread(flags, origin=OriginFilter(frozenset({8}))).key == changed.key
 

@@ -349,15 +349,17 @@ def test_a_full_disk_stops_it(served, tmp_path, monkeypatch):
 
 
 def test_a_disk_that_is_full_between_two_connections_stops_it(served, tmp_path):
-    """The helper thread has ended, so that nobody would notice a silent master."""
+    """The helper thread cannot save the position, and the I/O thread meets the error when it begins the stream."""
     thread = make_thread(tmp_path / "s", served([(1, grpc.StatusCode.UNAVAILABLE)]).port)
+    real, waits = thread._receiver._save, []
 
-    def flush():
-        if thread.state.startswith("Waiting to reconnect"):
+    def save(*, synced):
+        if waits:
             raise OutputError("master.info: cannot be written: No space left on device")
+        real(synced=synced)
 
-    thread._receiver.flush_if_due = flush
-    thread._stop.wait = lambda seconds: wait_until(lambda: thread._ticker_error)
+    thread._receiver._save = save
+    thread._stop.wait = waits.append
     with pytest.raises(OutputError, match=r"master.info: cannot be written"):
         thread.run()
 

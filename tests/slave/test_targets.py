@@ -204,24 +204,6 @@ def test_rows_that_cannot_be_taken_apart_do_not_count():
     assert target.state() == EMPTY
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"tables": {"a.b": {"inserted": 1, "digest": "xy"}}},
-        {"tables": {"a.b": {"digest": "00"}}},
-        {"tables": {"a.b": {"rows": 1}}},
-        {"databases": {"a": {"digest": "00"}}},
-    ],
-)
-def test_a_state_that_is_none_is_refused(state):
-    target = SummaryTarget()
-    apply(target, (header(30), row(1, b"one")))
-    before = target.state()
-    with pytest.raises((ValueError, TypeError)):
-        target.restore(state)
-    assert target.state() == before
-
-
 def test_names_that_could_be_mistaken_are_told_apart():
     names = [("a", "b.c"), ("a.b", "c"), ("a`b", "c"), ("", "c"), ("db,3", "odd.name")]
     shown = [qualified_name(*name) for name in names]
