@@ -62,12 +62,6 @@ as a call until its request is decoded.
 MAX_CALLS_OF_HOST = 128
 """The part of MAX_CALLS that one host can have at once, so that other hosts are still served."""
 
-MAX_WATCHES = 64
-"""The largest number of health watches at once."""
-
-MAX_WATCHES_OF_HOST = 16
-"""The largest number of health watches of one host at once."""
-
 MAX_SHORT_CALLS = 1000
 """The largest number of health checks and Alive calls at once. An Alive call tells the master that a slave that dumps
 is alive.
@@ -122,7 +116,7 @@ def open_calls(max_dumps: int) -> int:
 
     The number exceeds the sum of the limits of all kinds of calls, so that excess calls get a proper error.
     """
-    return max_dumps + MAX_CALLS + MAX_WATCHES + MAX_SHORT_CALLS + _REFUSED_AT_ONCE
+    return max_dumps + MAX_CALLS + MAX_SHORT_CALLS + _REFUSED_AT_ONCE
 
 
 def open_connections(max_dumps: int, open_files: int) -> int:
@@ -141,7 +135,6 @@ class Kind(Enum):
 
     CALL = "calls", "try again in a few seconds"
     DUMP = "dumps", "try again later, or start the master with a larger --max-dumps"
-    WATCH = "health watches", "use Check instead of Watch"
     SHORT = "health checks and Alive calls", "try again in a few seconds"
     """Calls that are answered at once, and that must succeed while other calls wait."""
 
@@ -155,7 +148,6 @@ class Places:
         self.most = {
             Kind.CALL: (MAX_CALLS, MAX_CALLS_OF_HOST),
             Kind.DUMP: (max_dumps, max_dumps),
-            Kind.WATCH: (MAX_WATCHES, MAX_WATCHES_OF_HOST),
             Kind.SHORT: (MAX_SHORT_CALLS, MAX_SHORT_CALLS_OF_HOST),
         }
         """The limit of each kind of call, and its limit for one host."""

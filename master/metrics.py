@@ -77,7 +77,7 @@ class Calls(Facts[tuple[str, int, int]], prefix=PREFIX, labels={"kind": itemgett
     """The metrics of the gRPC calls and replica connections in progress, by kind of call, with their limits."""
 
     calls = metric(itemgetter(1))
-    """Calls under way, by kind: dump, watch (of the health service), short (Check, Alive), call, replica_connection."""
+    """Calls under way, by kind: dump, short (health checks, Alive), call, replica_connection."""
     calls_limit = metric(itemgetter(2))
     """The most calls of a kind that may be under way."""
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
@@ -184,11 +184,8 @@ _BOUNDS = {
         limits.MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request
     ),
     f"/{_HEALTH}/Check": MethodBounds(kind=Kind.SHORT),
-    f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
 }
-"""The limits of the methods that need others than the default: for large requests, for streams, and for health
-checks.
-"""
+"""The limits of the methods that need others than the default: for large requests, for dumps, and for short calls."""
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
@@ -353,62 +350,49 @@ SOURCE = "source"
 """The name of the health service that is SERVING while the server that the master follows sends its binlog."""
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated, without types
-    """The health of the master's services, by service name.
+class Health:
+    """The health of the master's services, by service name: the method ``Check`` of gRPC's health protocol. Watch is
+    left out, because idle watches would occupy the master.
 
     The service ``process`` is SERVING from the master's start until the master shuts down. The services in ``services``
     are SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
     once :meth:`tell` has set ``receiving``.
-
-    The servicer of the package grpc_health holds a lock while it writes to a client. A client that does not read would
-    then block :meth:`tell`.
     """
 
     def __init__(self, services: frozenset[str]) -> None:
         self._services = services
         self._facts: dict[str, bool] = {}
-        self._status: dict[str, health_pb2.HealthCheckResponse.ServingStatus] = {}
-        self._changed = asyncio.Event()
-        """The event that the next :meth:`tell` sets and replaces."""
 
     def tell(self, **facts: bool) -> None:
-        """Set conditions of the master, and report the new health to all clients that watch it.
-
-        The keywords are ``serving``, ``readable`` (the binlog can be read), ``drained`` (the operator has drained all
-        slaves) and ``receiving`` (the followed server sends its binlog). Conditions that are not named stay.
+        """Set conditions of the master: ``serving``, ``readable`` (the binlog can be read), ``drained`` (the operator
+        has drained all slaves) and ``receiving`` (the followed server sends its binlog). Conditions that are not named
+        stay.
         """
-        now = self._facts = {**self._facts, **facts}
-        serves = dict.fromkeys(self._services, now.get("readable", False) and not now.get("drained", False))
-        serves[PROCESS] = True
-        if "receiving" in now:
-            serves[SOURCE] = now["receiving"]
-        status = health_pb2.HealthCheckResponse
-        for service, is_good in serves.items():
-            is_serving = now.get("serving", False) and is_good
-            self._status[service] = status.SERVING if is_serving else status.NOT_SERVING
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._facts.update(facts)
 
-    async def Check(
+    async def check(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
         """Return the health of one service. Ends the call with NOT_FOUND for an unknown one."""
-        if request.service not in self._status:
+        facts = self._facts
+        serves = dict.fromkeys(self._services, facts.get("readable") and not facts.get("drained"))
+        serves[PROCESS] = True
+        if "receiving" in facts:
+            serves[SOURCE] = facts["receiving"]
+        if request.service not in serves:
             await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
-        return health_pb2.HealthCheckResponse(status=self._status[request.service])
+        is_serving = facts.get("serving") and serves[request.service]
+        status = health_pb2.HealthCheckResponse
+        return status(status=status.SERVING if is_serving else status.NOT_SERVING)
 
-    async def Watch(
-        self, request: health_pb2.HealthCheckRequest, context: Context
-    ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """Yield the health of one service, now and after each change. An unknown service is SERVICE_UNKNOWN."""
-        sent = None
-        while True:
-            changed = self._changed
-            status = self._status.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-            if status != sent:
-                yield health_pb2.HealthCheckResponse(status=status)
-                sent = status
-            await changed.wait()
+    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
+        """Return the handler of the health protocol's methods, for a gRPC server."""
+        check = grpc.unary_unary_rpc_method_handler(
+            self.check,
+            health_pb2.HealthCheckRequest.FromString,
+            health_pb2.HealthCheckResponse.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(_HEALTH, {"Check": check})
 
 
 @dataclass(frozen=True)
@@ -517,7 +501,7 @@ class GrpcPort:
             maximum_concurrent_rpcs=limits.open_calls(max_dumps),
         )
         pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+        self._server.add_generic_rpc_handlers((self.health.handler(),))
 
     def open(self, listen: ListenAddress) -> int:
         """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
@@ -645,7 +629,7 @@ class MasterServer:
         return 0 if listen is None else self._port.open(listen)
 
     def start(self) -> None:
-        """Begin to accept connections, and report the health of the service to clients that watch it."""
+        """Begin to accept connections, and report the service as healthy."""
         self.loop.wait(self._start())
 
     async def _start(self) -> None:
