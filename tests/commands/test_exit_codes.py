@@ -58,7 +58,6 @@ OUTPUTS = {
     "split": ["split", str(SET), "--engine=local", "--output"],
     "bandwidth": ["bandwidth", str(SET), USED, "--output"],
     "simulate": ["simulate", "m >> web", "--binlog", str(SET), "--engine=local", "--output"],
-    "demo": ["demo", "--output"],
 }
 
 
