@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,13 @@ def test_a_first_look_needs_no_large_package(command: tuple[str, ...]) -> None:
     assert done.returncode in (0, 4), done.stderr
     assert done.stdout
     assert "not installed" not in done.stderr
+
+
+def test_a_simulation_needs_no_large_package(tmp_path: Path) -> None:
+    done = python(
+        RUN, "simulate", "m >> web", f"--binlog={BINLOGS}", "--engine=local", f"--output={tmp_path / 'out'}"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_names_the_package_that_it_lacks() -> None:

@@ -21,7 +21,6 @@ from dumpfilter.console.sql.grammar import NEEDS, Role
 from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import Source
-from dumpfilter.simulation import output as simulation
 from dumpfilter.slave import facts as slave
 from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 
@@ -120,7 +119,6 @@ PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
         )
     },
     "bandwidth.md": {"parquet": [*_parquet(bandwidth.FORMS)][:-1]},
-    "simulation.md": {"parquet": [*_parquet(simulation.FORMS)][:-1]},
 }
 """The tables of each page by the names in their markers, such as ``<!-- begin symbols -->``."""
 

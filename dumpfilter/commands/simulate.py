@@ -123,7 +123,7 @@ class SimulationOutput(shared.JsonOption):
     """
 
     output: Path = Path("simulation")
-    """Directory for report.html, results.json and the Parquet tables."""
+    """Directory for report.html and results.json."""
     report: bool = True
     """Write report.html."""
     overwrite: bool = False

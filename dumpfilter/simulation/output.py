@@ -1,24 +1,18 @@
-"""The output of a simulation or an experiment: results.json, the Parquet tables and the page in a directory, and the
-results as tables on the terminal.
+"""The output of a simulation or an experiment: results.json and the page in a directory, and the results as tables on
+the terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
-from dumpfilter.analyse.report.parquet import FLOAT, INT, TEXT, Column, ParquetTable, columns_of, write_tables
 from dumpfilter.analyse.report.terminal import print_json, table, warn
 from dumpfilter.analyse.report.text import human_bytes
 from dumpfilter.simulation.results import (
-    LagFigures,
-    LinkFigures,
     NodeFigures,
     Results,
     Run,
@@ -26,65 +20,6 @@ from dumpfilter.simulation.results import (
     title_of,
     value_of,
 )
-
-_SETTING = (
-    Column("run", INT, "The run's number in `results.json`, from 1."),
-    Column("method", TEXT, "`simulated` or `measured`."),
-    Column("variant", TEXT, "The way to bring the binlog to the slaves."),
-    Column("load", FLOAT, "The factor of `--scale-load`."),
-    Column("sweep_rate", INT, "The rate of a sweep; null without one."),
-    Column("sweep_delay", INT, "The delay of a sweep; null without one."),
-    Column("sweep_link", TEXT, "The link of a sweep; null for all links."),
-    Column("repetition", INT, "The repetition's number, from 1."),
-)
-"""The columns that say which run a row belongs to. Both tables begin with these columns."""
-
-FORMS: Mapping[str, ParquetTable] = {
-    "links": ParquetTable(
-        "each link of each run",
-        (
-            *_SETTING,
-            Column("link", TEXT, "`SOURCE:TARGET`."),
-            *columns_of(LinkFigures, without={"name", "members", "outages"}),
-        ),
-    ),
-    "nodes": ParquetTable(
-        "each node of each run, and each channel of a node with several sources",
-        (
-            *_SETTING,
-            Column("basis", TEXT, "When a node has a transaction: `received` or `applied`."),
-            Column("node", TEXT, "The node's name."),
-            *columns_of(NodeFigures, without={"name", "members", "lag"}),
-            *columns_of(LagFigures),
-        ),
-    ),
-}
-"""The columns of both tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
-
-
-def tables(results: Results) -> dict[str, pa.Table]:
-    """Return the results of a simulation or experiment as Arrow tables. A key of the dictionary is the name of the
-    Parquet file to which a table is written.
-    """
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
-    for number, run in enumerate(results.runs, 1):
-        setting = _setting(number, run)
-        rows["links"] += ({**setting, "link": link.name, **link.model_dump()} for link in run.links)
-        of_run = {**setting, "basis": run.basis.value}
-        rows["nodes"] += (
-            {**of_run, "node": node.name, **node.model_dump(), **node.lag.model_dump()} for node in run.nodes
-        )
-    return {name: form.of_rows(rows[name]) for name, form in FORMS.items()}
-
-
-def _setting(number: int, run: Run) -> dict[str, Any]:
-    """Return the values that identify a run in a row of a Parquet table, such as the variant and the load, by the names
-    of their columns. ``number`` is the run's index among all runs, from 1.
-    """
-    setting = run.setting
-    sweep = (setting.rate, setting.delay, setting.link)
-    values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
-    return {column.name: value for column, value in zip(_SETTING, values, strict=True)}
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
@@ -101,7 +36,6 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
             from dumpfilter.simulation.page import render_page
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
-        write_tables(tables(results), beside)
     if json:
         print_json(results)
     else:
