@@ -276,8 +276,14 @@ def pieces(size, message):
 LANES = 16
 """The maximum number of links that :func:`cross_together` simulates in one call."""
 MOST_LAG = 2**31 - 1
-EXACT = 1 << 52
-"""The limit below which 64-bit floats represent a whole number and its half exactly."""
+EXACT = 1 << 51
+"""The limit below which 64-bit floats represent a whole number and its half exactly, and products with an inverse
+still show the whole quotient.
+"""
+BLOCK = 1024
+"""The number of transactions whose times :func:`cross_together` computes before it computes their lags. Their times are
+then still in the processor's cache.
+"""
 
 
 @kernel
@@ -303,19 +309,23 @@ def cross_together(
 
     The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
     of each transaction to its receipt, microseconds, rounded up. :data:`MOST_LAG` stands for all longer times.
-    ``counts`` has a column for each link: the number of messages, and the number of separate messages that only report
-    dropped transactions. ``departed`` is memory for the calculation, with a column for each link and one row more than
-    there are transactions.
+    ``counts`` has a column for each link: the number of messages, the number of separate messages that only report
+    dropped transactions, and the greatest lag.
+
+    ``departed`` is a ring of times of departure, with a column for each link. The number of its rows is a power of two.
+    The ring must have room for the times to which ``room`` refers, and for a block after the longest message.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
-    bytes are whole numbers in 64-bit floats. The caller makes sure that none is above 2**52.
+    bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of a
+    division, the loops multiply by the inverse. Half a unit is added before, so that rounding errors do not matter.
     """
     n = len(arrived)
     lanes = np.uintp(rates.shape[1])
+    mask = np.uintp(departed.shape[0] - 1)
     message = np.float64(hop.message)
     inverse = 1.0 / message if hop.message else 0.0
     numerator = floats(LANES)
-    denominator = floats(LANES)
+    inverse_rate = floats(LANES)
     half = floats(LANES)
     empty_time = floats(LANES)
     end = floats(LANES)
@@ -323,61 +333,76 @@ def cross_together(
     filled = floats(LANES)
     messages = floats(LANES)
     empty = floats(LANES)
+    following = floats(LANES)
+    arrival = floats(LANES)
+    lag = floats(LANES)
+    worst = floats(LANES)
     for lane in range(lanes):
         numerator[lane] = rates[0, lane]
-        denominator[lane] = rates[1, lane]
-        half[lane] = np.floor(rates[1, lane] * 0.5)
-        empty_time[lane] = np.floor(
-            np.divide(np.float64(dropped.size) * rates[0, lane] + half[lane], rates[1, lane])
-        )
-        end[lane] = filled[lane] = messages[lane] = empty[lane] = departed[0, lane] = 0.0
+        inverse_rate[lane] = np.divide(1.0, rates[1, lane])
+        half[lane] = np.floor(rates[1, lane] * 0.5) + 0.5
+        empty_time[lane] = np.floor((dropped.size * rates[0, lane] + half[lane]) * inverse_rate[lane])
+        end[lane] = filled[lane] = messages[lane] = empty[lane] = worst[lane] = departed[0, lane] = 0.0
         made[lane] = -1.0
-    for j in range(n):
-        free = np.uintp(room[j])
-        after = np.uintp(j + 1)
-        ready = np.float64(arrived[j])
-        # A message is full from this size on. A large transaction always begins a message.
-        full = -1.0 if sizes[j] > hop.message else message
-        size = np.float64(sizes[j])
-        parts = max(np.floor((size + 0.5) * inverse), 1.0)
-        joining = np.float64(sizes[j] + dropped.told[j])
-        overhead = parts * hop.message_overhead
-        if dropped.empty[j]:
-            reports = np.float64(dropped.empty[j])
-            first = np.float64(dropped.first[j])
-            last = np.float64(dropped.last[j])
+    unfinished = 0
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        for j in range(start, stop):
+            free = np.uintp(room[j]) & mask
+            after = np.uintp(j + 1) & mask
+            ready = np.float64(arrived[j])
+            # A message is full from this size on. A large transaction always begins a message.
+            full = -1.0 if sizes[j] > hop.message else message
+            size = np.float64(sizes[j])
+            parts = max(np.floor((size + 0.5) * inverse), 1.0)
+            joining = np.float64(sizes[j] + dropped.told[j])
+            overhead = parts * hop.message_overhead
+            if dropped.empty[j]:
+                reports = np.float64(dropped.empty[j])
+                first = np.float64(dropped.first[j])
+                last = np.float64(dropped.last[j])
+                for lane in range(lanes):
+                    is_new = (ready > made[lane]) | (filled[lane] >= full)
+                    sent = is_new & (abs(departed[free, lane]) <= ready)
+                    reported = max(
+                        max(end[lane], first) + reports * empty_time[lane], last + empty_time[lane]
+                    )
+                    end[lane] = reported if sent else end[lane]
+                    empty[lane] += reports if sent else 0.0
             for lane in range(lanes):
-                is_new = (ready > made[lane]) | (filled[lane] >= full)
-                sent = is_new & (abs(departed[free, lane]) <= ready)
-                reported = max(max(end[lane], first) + reports * empty_time[lane], last + empty_time[lane])
-                end[lane] = reported if sent else end[lane]
-                empty[lane] += reports if sent else 0.0
+                begins = (ready > made[lane]) | (filled[lane] >= full)
+                made[lane] = max(ready, abs(departed[free, lane])) if begins else made[lane]
+                filled[lane] = size + (0.0 if begins else filled[lane])
+                messages[lane] += parts if begins else 0.0
+                sent = joining + (overhead if begins else 0.0)
+                left = max(end[lane], ready) + np.floor(
+                    (sent * numerator[lane] + half[lane]) * inverse_rate[lane]
+                )
+                end[lane] = left
+                # A time with a minus is that of a transaction that begins a message.
+                departed[after, lane] = -left if begins else left
+        # From the last transaction to the first: all transactions of a message are received with its last one. The lags
+        # of a message that goes on in the next block are computed once more.
         for lane in range(lanes):
-            begins = (ready > made[lane]) | (filled[lane] >= full)
-            made[lane] = max(ready, abs(departed[free, lane])) if begins else made[lane]
-            filled[lane] = size + (0.0 if begins else filled[lane])
-            messages[lane] += parts if begins else 0.0
-            sent = joining + (overhead if begins else 0.0)
-            left = max(end[lane], ready) + np.floor(
-                np.divide(sent * numerator[lane] + half[lane], denominator[lane])
-            )
-            end[lane] = left
-            # A time with a minus is that of a transaction that begins a message.
-            departed[after, lane] = -left if begins else left
+            following[lane] = -1.0
+        for j in range(stop - 1, unfinished - 1, -1):
+            after = np.uintp(j + 1) & mask
+            since = np.float64(committed[j]) * 1000.0 - 999.5
+            for lane in range(lanes):
+                left = departed[after, lane]
+                arrival[lane] = abs(left) if following[lane] < 0.0 else arrival[lane]
+                following[lane] = left
+                lag[lane] = min(np.floor((arrival[lane] - since) * 0.001), MOST_LAG)
+                worst[lane] = max(worst[lane], lag[lane])
+            for lane in range(lanes):
+                lags[lane, np.uintp(j)] = np.int32(lag[lane])
+        unfinished = stop
+        for lane in range(lanes):
+            begin = stop
+            while not np.signbit(departed[np.uintp(begin) & mask, lane]):
+                begin -= 1
+            unfinished = min(unfinished, begin - 1)
     for lane in range(lanes):
         counts[0, lane] = np.int64(messages[lane])
         counts[1, lane] = np.int64(empty[lane])
-    # From the last transaction to the first: all transactions of a message are received with its last one.
-    lag = floats(LANES)
-    for lane in range(lanes):
-        made[lane] = -1.0
-    for j in range(n - 1, -1, -1):
-        after = np.uintp(j + 1)
-        since = np.float64(committed[j])
-        for lane in range(lanes):
-            left = departed[after, lane]
-            end[lane] = abs(left) if made[lane] < 0.0 else end[lane]
-            made[lane] = left
-            lag[lane] = min(np.ceil(np.divide(end[lane], 1000.0)) - since, MOST_LAG)
-        for lane in range(lanes):
-            lags[lane, np.uintp(j)] = np.int32(lag[lane])
+        counts[2, lane] = np.int64(worst[lane])

@@ -7,16 +7,16 @@ from dumpfilter.base.compiler.kernels import kernel
 
 
 @kernel
-def time_above(received: Int64s, since: Int64s, limit: int):
+def time_above(committed: Int64s, received: Int64s, limit: int):
     """Return the time during which a node's lag is above ``limit``.
 
-    ``received`` has the time at which each transaction arrives, ascending. ``since`` has for each transaction the
-    commit time of the oldest one that is missing just before the transaction arrives. The node's lag grows from one
-    arrival to the next.
+    ``committed`` and ``received`` have the times of one transaction at least, in the order of receipt. The node's lag
+    is the age of the oldest transaction that is missing. The lag grows from one receipt to the next.
     """
     total = 0
-    last = -(1 << 62)
-    for i in range(len(received)):
-        total += max(min(received[i] - since[i] - limit, received[i] - last), 0)
-        last = received[i]
+    oldest = committed[-1]
+    for i in range(len(received) - 1, -1, -1):
+        oldest = min(oldest, committed[i])
+        above = received[i] - oldest - limit
+        total += max(min(above, received[i] - received[i - 1]) if i else above, 0)
     return total

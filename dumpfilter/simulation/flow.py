@@ -219,10 +219,13 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     times = np.array([nanoseconds_of_a_byte(rate) for rate in rates], np.float64).T.copy()
     largest = int(sizes.max())
     largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
-    if largest * times[0].max() + times[1].max() >= _hop.EXACT or departing.seen[-1] >= _hop.EXACT // 2:
+    if max(largest * times[0].max() + times[1].max(), departing.seen[-1]) >= _hop.EXACT:
         return [None] * len(rates)
-    memory, lags = np.empty((len(sizes) + 1, len(rates))), np.empty((len(rates), len(sizes)), np.int32)
-    counts = np.empty((2, len(rates)), np.int64)
+    longest_message = hop.message // max(int(sizes.min()), 1) + 1
+    kept = _hop.BLOCK + 1 + max(longest_message, int((np.arange(len(sizes)) - departing.room).max()))
+    departed = np.empty((1 << min(kept, len(sizes)).bit_length(), len(rates)))
+    lags = np.empty((len(rates), len(sizes)), np.int32)
+    counts = np.empty((3, len(rates)), np.int64)
     _hop.cross_together(
         departing.seen,
         departing.committed,
@@ -231,14 +234,14 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
         dropped,
         Parameters(0, 1, *hop[1:7]),
         times,
-        memory,
+        departed,
         lags,
         counts,
     )
     told = int(dropped.told.sum())
     return [
-        (row, messages, empty * dropped.size + told) if row.max() < _hop.MOST_LAG else None
-        for row, messages, empty in zip(lags, *counts.tolist(), strict=True)
+        (row, messages, empty * dropped.size + told) if worst < _hop.MOST_LAG else None
+        for row, messages, empty, worst in zip(lags, *counts.tolist(), strict=True)
     ]
 
 

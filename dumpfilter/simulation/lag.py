@@ -65,8 +65,8 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
-        received, since = committed + lags, _oldest_missing(committed)
-        above = [_lag.time_above(received, since, limit - delay) for delay in delays]
+        received = committed + lags
+        above = [_lag.time_above(committed, received, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above, strict=True)

@@ -234,7 +234,8 @@ class _Simulation:
         return list(zip(*columns, strict=True))
 
     def _flows_of(self, group: Group) -> tuple[Flow, ...]:
-        return self._flows(group.setting.load, [group.routes])[0]
+        load = group.setting.load
+        return self._flows(load, [self._with_first_filters(load, group.routes)])[0]
 
     def search(self, search: Search) -> list[Found]:
         """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
