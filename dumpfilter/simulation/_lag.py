@@ -7,16 +7,28 @@ from dumpfilter.base.compiler.kernels import kernel
 
 
 @kernel
-def time_above(committed: Int64s, received: Int64s, limit: int):
-    """Return the time during which a node's lag is above ``limit``.
+def time_above(committed: Int64s, received: Int64s, limits: Int64s, found: Int64s):
+    """Add to ``found`` the time during which a node's lag is above each of ``limits``, of which there is at least one.
 
     ``committed`` and ``received`` have the times of one transaction at least, in the order of receipt. The node's lag
     is the age of the oldest transaction that is missing. The lag grows from one receipt to the next.
     """
-    total = 0
+    least = most = limits[0]
+    for limit in limits:
+        least = min(least, limit)
+        most = max(most, limit)
+    above_all = 0
     oldest = committed[-1]
     for i in range(len(received) - 1, -1, -1):
         oldest = min(oldest, committed[i])
-        above = received[i] - oldest - limit
-        total += max(min(above, received[i] - received[i - 1]) if i else above, 0)
-    return total
+        lag = received[i] - oldest
+        if lag > least:
+            # The node's lag just after the receipt before.
+            lowest = received[i - 1] - oldest if i else least
+            if lowest >= most:
+                above_all += lag - lowest
+            else:
+                for k in range(len(limits)):
+                    found[k] += max(lag - max(lowest, limits[k]), 0)
+    for k in range(len(limits)):
+        found[k] += above_all

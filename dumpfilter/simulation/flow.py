@@ -537,13 +537,9 @@ class Flow(NamedTuple):
     """The bytes that the protocols add to the events. None: not known."""
     outages: Sequence[tuple[int, int | None]]
     """The start and the end (None: no end) of each outage of the last link."""
-    offered: Callable[[], tuple[Ints, Ints]]
-    """A function that returns two arrays for the last link: the time at which the sender had each transaction, and the
-    transaction's bytes. Only the few nodes with plots need them.
-    """
-    carried: Callable[[], tuple[Ints, Ints, Ints]]
-    """A function that returns three arrays for the last link: the time at which each transaction's last byte left, its
-    bytes, and the duration of sending them.
+    load: Callable[[Window], tuple[Ints, Ints]]
+    """A function that returns two arrays for the last link: the bytes that the sender got in each interval of a window,
+    and the bytes that the sender sent in each. Only the few nodes with plots need them.
     """
 
 
@@ -894,15 +890,15 @@ def _flow(
     kept: Any = slice(None) if counts is None else counts[:count]
     missing = len(transaction) - count if counts is None else int(counts[count:].sum())
 
-    def offered() -> tuple[Ints, Ints]:
-        there = _before_never(departing.ready)
-        return departing.ready[there] // MICROSECOND, sizes[there]
-
-    def carried() -> tuple[Ints, Ints, Ints]:
+    @functools.cache
+    def load(window: Window) -> tuple[Ints, Ints]:
         _, crossed = schedule.passed(route.hops)
-        gone = _before_never(crossed.departed)
-        needed = times_of(sizes[gone], hop)
-        return crossed.departed[gone] // MICROSECOND, sizes[gone], needed // MICROSECOND
+        there, gone = _before_never(departing.ready), _before_never(crossed.departed)
+        needed = times_of(sizes[gone], hop) // MICROSECOND
+        return (
+            lag.offered(departing.ready[there] // MICROSECOND, sizes[there], window),
+            lag.carried(crossed.departed[gone] // MICROSECOND, sizes[gone], needed, window),
+        )
 
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = hop.message > 0
@@ -915,8 +911,7 @@ def _flow(
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
             for down in hop.downs
         ],
-        offered,
-        carried,
+        load,
     )
 
 
@@ -1120,8 +1115,9 @@ def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> 
         lags[node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
         for channel, flow in zip(node.channels, flows, strict=True):
             link = channel.legs[-1].link
-            offered[link] = offered.get(link, 0) + lag.offered(*flow.offered(), window)
-            carried[link] = carried.get(link, 0) + lag.carried(*flow.carried(), window)
+            came, left = flow.load(window)
+            offered[link] = offered.get(link, 0) + came
+            carried[link] = carried.get(link, 0) + left
 
     def columns(of: Mapping[str, Ints]) -> dict[str, tuple[int, ...]]:
         return {name: tuple(values.tolist()) for name, values in of.items()}

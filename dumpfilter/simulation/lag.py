@@ -63,13 +63,12 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
-    above = [0] * len(delays)
+    above = np.zeros(len(delays), np.int64)
     if limit - max(delays) < worst:
-        received = committed + lags
-        above = [_lag.time_above(committed, received, limit - delay) for delay in delays]
+        _lag.time_above(committed, committed + lags, limit - np.array(delays, np.int64), above)
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
-        for delay, time in zip(delays, above, strict=True)
+        for delay, time in zip(delays, above.tolist(), strict=True)
     ]
 
 

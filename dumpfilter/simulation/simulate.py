@@ -151,6 +151,10 @@ def simulate(
     )
 
 
+_KEPT = 4
+"""The number of nodes of a run whose arrivals are cached for plots of nodes with the same links."""
+_Family = tuple[float, tuple[Route, ...]]
+"""A load, and the routes of nodes with equal arrivals, apart from the delay of the last link."""
 _Task = tuple[float, list[tuple[tuple[Route, ...], list[Group]]]]
 """A load, and the groups of nodes with each of some routes that are computed together."""
 
@@ -177,7 +181,15 @@ class _Simulation:
         def run_with(each: Sequence[Group]) -> Run:
             basis = Basis.APPLIED if self.options.applier else Basis.RECEIVED
             outcomes = [outcome[group] for group in each]
-            return run_of(each, outcomes, self._flows_of, method=Method.SIMULATED, basis=basis)
+            # Nodes that differ in the delay of their link only share the link's load.
+            flows_of = functools.lru_cache(_KEPT)(self._flows_of)
+            return run_of(
+                each,
+                outcomes,
+                lambda group: flows_of(*self._family(group)),
+                method=Method.SIMULATED,
+                basis=basis,
+            )
 
         return tuple(self.run(run_with, groups))
 
@@ -185,13 +197,10 @@ class _Simulation:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
         after another, so that the caches of arrival times are used.
         """
-        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
+        alike: dict[_Family, dict[tuple[Route, ...], list[Group]]] = {}
         for group in groups:
-            families.setdefault((group.setting.load, group.routes), []).append(group)
-        alike: dict[tuple[float, tuple[Route, ...]], dict[tuple[Route, ...], list[Group]]] = {}
-        for (load, each), family in families.items():
-            routes = self._with_first_filters(load, each)
-            alike.setdefault((load, without_rate(routes)), {}).setdefault(routes, []).extend(family)
+            load, routes = self._family(group)
+            alike.setdefault((load, without_rate(routes)), {}).setdefault(routes, []).append(group)
         tasks = [
             (load, list(one.items())[start : start + LANES])
             for (load, routes), one in sorted(alike.items(), key=lambda one: _traffic_of(*one[0]))
@@ -209,17 +218,19 @@ class _Simulation:
 
         return dict(chain.from_iterable(self.run(outcomes, tasks)))
 
-    def _with_first_filters(self, load: float, routes: Iterable[Route]) -> tuple[Route, ...]:
-        """Return the routes with the first of all filters that pass the same events in place of each filter."""
-        schedules = self.schedules[load]
-        return tuple(
+    def _family(self, group: Group) -> _Family:
+        """Return the load and the routes of a group, with the first of all filters that pass the same events in place
+        of each filter.
+        """
+        schedules = self.schedules[group.setting.load]
+        return group.setting.load, tuple(
             route._replace(
                 hops=tuple(
                     hop._replace(filter=schedules[route.origin].traffic.first_like(hop.filter))
                     for hop in route.hops
                 )
             )
-            for route in routes
+            for route in group.routes
         )
 
     def _flows(self, load: float, alike: Sequence[tuple[Route, ...]]) -> list[tuple[Flow, ...]]:
@@ -233,9 +244,8 @@ class _Simulation:
         columns = (travel(routes, schedules[routes[0].origin]) for routes in zip(*alike, strict=True))
         return list(zip(*columns, strict=True))
 
-    def _flows_of(self, group: Group) -> tuple[Flow, ...]:
-        load = group.setting.load
-        return self._flows(load, [self._with_first_filters(load, group.routes)])[0]
+    def _flows_of(self, load: float, routes: tuple[Route, ...]) -> tuple[Flow, ...]:
+        return self._flows(load, [routes])[0]
 
     def search(self, search: Search) -> list[Found]:
         """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
@@ -279,7 +289,7 @@ class _Simulation:
         @functools.cache
         def worst_with(value: int) -> float:
             (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
-            arrived = at_node(group, self._flows_of(group))
+            arrived = at_node(group, self._flows_of(*self._family(group)))
             if arrived.missing:
                 return math.inf
             return int(arrived.lags.max()) + group.delay if len(arrived.lags) else 0

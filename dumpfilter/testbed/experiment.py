@@ -35,7 +35,7 @@ from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RE
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.simulation import flow
+from dumpfilter.simulation import flow, lag
 from dumpfilter.simulation import plan as plans
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
@@ -775,9 +775,13 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
             (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
             for one in measured.outages[leg.link]
         ],
-        lambda: (committed, sizes[came]),
-        # An event leaves the source a delay before it arrives.
-        lambda: (received_at - _microseconds(leg.shape.delay), sizes[came], np.zeros_like(came)),
+        lambda window: (
+            lag.offered(committed, sizes[came], window),
+            # An event leaves the source a delay before it arrives.
+            lag.carried(
+                received_at - _microseconds(leg.shape.delay), sizes[came], np.zeros_like(came), window
+            ),
+        ),
     )
 
 
