@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation._hop import LANES, Dropped
+from dumpfilter.simulation._hop import BLOCK, LANES, Dropped
 from dumpfilter.simulation.flow import (
     NEVER,
     Content,
@@ -130,6 +130,27 @@ def test_links_that_are_simulated_together_are_as_each_is_alone(
         else:
             expected = (one.came - given.committed).tolist(), one.messages, one.told
             assert (received[0].tolist(), *received[1:]) == expected
+
+
+@pytest.mark.parametrize("message", [0, 2048, 1 << 20])
+@pytest.mark.parametrize("ahead", [0, 20_000])
+def test_many_transactions_on_links_that_are_simulated_together(message: int, ahead: int) -> None:
+    # Messages with more transactions than a block, and more blocks than the ring of departures holds.
+    chance = np.random.default_rng(message + ahead)
+    arrived, size = np.sort(chance.integers(0, 10**9, 20 * BLOCK)), chance.integers(100, 300, 20 * BLOCK)
+    arrived = np.sort(np.append(arrived, np.repeat(arrived[:: 7 * BLOCK], 5 * BLOCK))[: len(size)])
+    told, none = np.where(chance.random(len(size)) < 0.5, 47, 0), np.zeros(len(size), np.int64)
+    dropped = Dropped(told, chance.integers(0, 2, len(size)), arrived - 5, arrived, 128)
+    given = Departing(
+        Content(none, size, None), arrived // 1000, arrived, arrived, dropped, none, room_for(size, ahead)
+    )
+    rates = [None, 10**6, 999_983, 10**7, 10**9]
+    hop = Hop(message=message, message_overhead=93, ahead=ahead)
+    for received, rate in zip(cross_together(given, hop, rates), rates, strict=True):
+        one = cross(arrived, size, hop._replace(rate=rate), dropped)
+        assert received is not None
+        assert np.array_equal(received[0], one.came - arrived // 1000)
+        assert received[1:] == (one.messages, one.told)
 
 
 @given(traffic(), RATES)
