@@ -354,18 +354,20 @@ class Facts(_Narrow):
         alike = [first.setdefault(answer.tobytes(), n) for n, answer in enumerate(answers.T.copy())]
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
-    def merged(self, labels: Iterable[Hashable]) -> Facts:
-        """Return the counts with tables and statements of equal ``labels`` merged into one, and with equal rows merged.
+    def relabeled(self, labels: Iterable[Hashable]) -> Facts:
+        """Return the counts with tables and statements of equal ``labels`` merged into one. Rows of counts may then be
+        equal.
 
         ``labels`` has one value for each table and statement. Each value must include the verdicts of all filters for
         which the events were counted. The result is valid for these filters only.
         """
         classes: dict[Hashable, int] = {}
-        numbers = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)
-        first = np.unique(numbers, return_index=True)[1].tolist()
-        conditions = self.conditions.expanded(np.arange(len(numbers) + 1), numbers)
+        classes_of = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)
+        first = np.unique(classes_of, return_index=True)[1].tolist()
         subjects = tuple(self.subjects[number] for number in first)
-        return replace(self, subjects=subjects, conditions=conditions, given_only=True).unified()
+        conditions, numbers = self.conditions.expanded(np.arange(len(classes_of) + 1), classes_of).folded()
+        condition = numbers[self.condition]
+        return replace(self, subjects=subjects, conditions=conditions, condition=condition, given_only=True)
 
     def unified(self, alike: Ints | None = None) -> Facts:
         """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal

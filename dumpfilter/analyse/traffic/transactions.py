@@ -246,19 +246,25 @@ class TransactionTally:
         return found
 
     def _merged(self, facts: Facts) -> Facts:
-        """Merge the tables of ``facts`` that have equal verdicts, order the rows by transaction, and leave
-        out columns that are not needed.
+        """Merge the tables of ``facts`` that have equal verdicts, and then equal rows. Order the rows by transaction,
+        and leave out columns that are not needed.
         """
-        found = facts.merged(list(map(self._verdicts.of, facts.subjects)))
+        found = facts.relabeled(map(self._verdicts.of, facts.subjects))
+        keys = (found.bucket * len(found.conditions) + found.condition) * len(found.origins) + found.origin
+        # The rows are nearly in order, which a stable sort makes use of.
+        order = np.argsort(keys, kind="stable")
+        first = np.flatnonzero(np.diff(keys[order], prepend=keys.min(initial=0) - 1))
+        columns = {name: getattr(found, name)[order[first]].astype(np.int32) for name in _KEYS}
+        for name, kept in _COUNTS.items():
+            columns[name] = np.add.reduceat(getattr(found, name)[order], first).astype(kept)
         none = np.zeros(0, np.int64)
-        order = np.argsort(found.bucket, kind="stable")
-        narrow = {name: getattr(found, name)[order].astype(np.int32) for name in _NARROW}
-        narrow["bytes"] = found.bytes[order]
-        return replace(found, **narrow, undecided=none, stand_ins=none, stand_in_bytes=none)
+        return replace(found, **columns, undecided=none, stand_ins=none, stand_in_bytes=none)
 
 
-_NARROW = ("condition", "origin", "bucket", "events", "transactions")
-"""The columns of a unit that are kept as int32, to save memory."""
+_KEYS = ("condition", "origin", "bucket")
+"""The columns that tell the units of a transaction apart. They are kept as int32, to save memory."""
+_COUNTS = {"bytes": np.int64, "events": np.int32, "transactions": np.int32}
+"""The counts of a unit, and the types in which they are kept."""
 
 
 class _Columns(NamedTuple):
