@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
@@ -128,8 +129,12 @@ def execute_statement(session: Session, text: str) -> Result:
             raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
         is_own = callable(method)
         result: Result = method(session, **values) if is_own else session.executor.execute(command)
+    except DumpfilterError as failed:
+        # The client gets every other error of dumpfilter as error 1105.
+        outcome = str(failed if isinstance(failed, SqlError) else server_errors.ER_UNKNOWN_ERROR(failed))
+        raise
     except BaseException as failed:
-        outcome = str(failed) if isinstance(failed, SqlError) else f"{type(failed).__name__}: {failed}"
+        outcome = f"{type(failed).__name__}: {failed}"
         raise
     finally:
         if need.changes or not is_allowed:

@@ -181,6 +181,7 @@ def test_a_random_password_and_the_audit_log(launcher: Launcher, tmp_path: Path)
             assert number_of_error(root, "PURGE BINARY LOGS TO 'bin.000009'") == 1373
             assert number_of_error(root, "CHANGE MASTER TO MASTER_PASSWORD = 'hush'") == 1794
             assert number_of_error(root, "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'") == 0
+            assert number_of_error(root, "FLUSH PRIVILEGES") == 1105
             assert number_of_error(root, "SHOW BINARY LOGS") == 0
             audit.rename(tmp_path / "audit.log.1")
             assert number_of_error(root, "KILL 999") == 1094
@@ -190,6 +191,7 @@ def test_a_random_password_and_the_audit_log(launcher: Launcher, tmp_path: Path)
         ("root", "localhost", "PURGE BINARY LOGS TO 'bin.000009'", "ERROR 1373"),
         ("root", "localhost", "CHANGE MASTER TO MASTER_PASSWORD <secret>", "ERROR 1794"),
         ("root", "localhost", "CHANGE BINLOG 'bin' TO IGNORE = 'logs.%'", "ok"),
+        ("root", "localhost", "FLUSH PRIVILEGES", "ERROR 1105"),
     ]
     assert [json.loads(line)["what"] for line in audit.read_text().splitlines()] == ["KILL 999"]
     # A second start keeps the password.
