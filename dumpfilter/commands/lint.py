@@ -36,7 +36,7 @@ def lint_command(
     from rich.console import Console
     from rich.text import Text
 
-    from dumpfilter.analyse.lint.findings import Level, print_warnings, warning_as_dict
+    from dumpfilter.analyse.lint.findings import FilterWarning, Level, print_warnings, warning_as_dict
     from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.lint.linting import lint
     from dumpfilter.analyse.report.terminal import print_json
@@ -51,10 +51,13 @@ def lint_command(
         "": rules.filter_options().slave_filter(written_by)
     }
     knowledge = gather(source, verify=read.verify_checksum, console=Console(stderr=True))
-    alike: dict[Hashable, list[str]] = {}
+    of_filters: dict[Hashable, tuple[FilterWarning, ...]] = {}
+    found: dict[str, tuple[FilterWarning, ...]] = {}
     for name, one in filters.items():
-        alike.setdefault((type(one), one.rules, one.names), []).append(name)
-    found = [(names, lint(filters[names[0]], knowledge)) for names in alike.values()]
+        key = type(one), one.rules, one.names
+        if key not in of_filters:
+            of_filters[key] = tuple(lint(one, knowledge))
+        found[name] = of_filters[key]
     if output.as_json:
         listed = [
             {
@@ -62,13 +65,15 @@ def lint_command(
                 "rules": [str(rule) for rule in filters[name].rules],
                 "warnings": [warning_as_dict(each) for each in warnings],
             }
-            for names, warnings in found
-            for name in names
+            for name, warnings in found.items()
         ]
         print_json({"filters": listed, "is_whole": knowledge.is_whole})
     else:
         console = Console(highlight=False)
-        for names, warnings in found:
+        alike: dict[tuple[FilterWarning, ...], list[str]] = {}
+        for name, warnings in found.items():
+            alike.setdefault(warnings, []).append(name)
+        for warnings, names in alike.items():
             title = [Text(visible(", ".join(names)), style="bold")] if definitions else []
             if said := title if warnings else [*title, "no warnings"]:
                 console.print(*said)
@@ -77,5 +82,5 @@ def lint_command(
             console.print(
                 "The set has more changes of definitions than lint looks at. Later ones were left out."
             )
-    if any(each.level is Level.WARNING for _, warnings in found for each in warnings):
+    if any(each.level is Level.WARNING for warnings in found.values() for each in warnings):
         raise typer.Exit(FOUND)

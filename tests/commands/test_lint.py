@@ -52,12 +52,15 @@ def test_json_names_the_errors_that_stop_a_replica() -> None:
 
 def test_equal_slaves_are_joined() -> None:
     slaves = [f"--slave={name}:--replicate-do-db=shop" for name in ("web1", "web2")]
-    finished = run("lint", SET, *slaves, "--slave=all:--replicate-wild-do-table=%.%")
+    slaves.insert(1, "--slave=all:--replicate-wild-do-table=%.%")
+    finished = run("lint", SET, *slaves, "--slave=shop:--replicate-wild-do-table=shop.%")
     assert finished.stdout.startswith(
         "web1, web2\nwarning: missing-table\n  --replicate-do-db=shop\n    CREATE"
     )
-    assert finished.stdout.endswith("all no warnings\n")
+    assert finished.stdout.endswith("all, shop no warnings\n")
     assert "Use --replicate-wild-do-table=shop.%" in finished.stdout
+    listed = json.loads(run("lint", SET, *slaves, "--json").stdout)["filters"]
+    assert [one["name"] for one in listed] == ["web1", "all", "web2"]
 
 
 def test_rules_are_needed_once() -> None:
