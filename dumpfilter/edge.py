@@ -359,8 +359,6 @@ class Edge:
         for served in self.channels.values():
             served.close()
         self._loop.end(_STOP_SECONDS)
-        self.chosen_ports.clear()
-        self.slave_ports.clear()
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:

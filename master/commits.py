@@ -25,7 +25,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, no_file, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
 from dumpfilter.dump.packets.stand_ins import stand_in_of
 from dumpfilter.dump.stream.message import GapList, Runs
@@ -187,10 +187,6 @@ class Tail:
             found.append(commit)
         found.reverse()
         return found if found and found[0].offset == position else []
-
-
-def _no_file(offset: int, length: int) -> bytes:
-    raise AssertionError("the events are in memory")
 
 
 def cut_commits(data: bytes, offset: int, description: FormatDescription) -> list[Commit]:
@@ -464,7 +460,7 @@ class Decider:
         if segment is None or segment.end != commit.end or segment.payloads or segment.prepared:
             return None
         thread = DumpThread(flags, self._sources)
-        thread.start_file(commit.offset, _no_file)
+        thread.start_file(commit.offset, no_file)
         plans = thread.plan(segment)
         if len(plans) != 1 or plans[0].replaced or thread.in_transaction:
             return None

@@ -45,7 +45,7 @@ from dumpfilter.slave.state import (
     registration_secret,
     server_uuid,
 )
-from dumpfilter.slave.targets import make_target
+from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.threads import ChannelCounters, ChannelMeasurements, ChannelThread, Progress, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -103,7 +103,7 @@ class Channel:
         )
         """The directory of the channel's relay logs and state files."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.target = make_target(options.target)
+        self.target: Target = SummaryTarget()
         """The object to which the applier applies transactions."""
         self.measured = ChannelMeasurements()
         """The counters and latencies of this channel, over all starts of its threads."""
@@ -620,9 +620,8 @@ class Slave:
     ``options`` are shared by all channels. ``readers`` maps a channel's name to a reader of its relay log besides the
     SQL thread.
 
-    Raises OptionError for an invalid server id or channel option, or an unknown target (the object to which
-    transactions are applied). Raises DirectoryBusy when another process uses the relay directory, and StateCorrupt when
-    a file in the directory is unusable.
+    Raises OptionError for an invalid server id or channel option. Raises DirectoryBusy when another process uses the
+    relay directory, and StateCorrupt when a file in the directory is unusable.
     """
 
     def __init__(
@@ -634,8 +633,6 @@ class Slave:
         readers: Mapping[str, RelayReader] | None = None,
     ) -> None:
         options.check()
-        # Making a target checks its name. An unknown name shall be an error before the slave writes any file.
-        make_target(options.target)
         self.options = options
         self.filters = filters
 

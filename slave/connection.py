@@ -286,16 +286,7 @@ def _context(tls: ClientTls) -> ssl.SSLContext:
     """Return the context of Python's ``ssl`` for the slave's TLS options. Raises TlsFileError for files that cannot be
     used.
     """
-    try:
-        context = tls.context()
-    except TlsFileError as error:
-        if error.path != tls.certificate:
-            raise
-        raise TlsFileError(
-            error.option,
-            error.path,
-            f"is no PEM certificate with its unencrypted private key in SOURCE_SSL_KEY={tls.key} ({error.what})",
-        ) from None
+    context = tls.context()
     assert context is not None
     context.set_alpn_protocols([_PROTOCOL])
     # As in gRPC, a certificate in the CA's file is trusted even if another one has signed it.

@@ -22,9 +22,6 @@ _SERVE_PANEL = "Slaves of this slave"
 
 _MOST_PORT = 65535
 
-DEFAULT_TARGET = "summary"
-"""The target of a slave without the option ``--target``."""
-
 
 class TlsOptions(Settings, panel=MASTER_PANEL):
     """The options that say whether a slave uses TLS, and how far the slave verifies the master's certificate."""
@@ -120,8 +117,6 @@ class SlaveOptions(Settings):
     """Start no threads until START REPLICA on the console."""
     io_thread_only: bool = False
     """Fetch relay logs and apply nothing."""
-    target: str = DEFAULT_TARGET
-    """The name of the target that transactions are applied to."""
     chunk_size: int = setting(0, min=0, max=2**32 - 1, rich_help_panel=_RELAY_PANEL)
     """Bytes of events in a message; 0 leaves it to the master."""
     sync_relay_log: int = setting(SYNC_EVENTS, min=0, rich_help_panel=_RELAY_PANEL)

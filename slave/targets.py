@@ -1,9 +1,8 @@
 """Targets: the objects to which a slave applies transactions, where a server has its tables.
 
-The protocol :class:`Target` says what a target must do. To add a target, add an entry to :data:`TARGETS`.
-docs/targets.md shows an example.
+The protocol :class:`Target` says what a target must do. docs/targets.md shows how to add one.
 
-The target ``summary`` keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
+:class:`SummaryTarget` keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
 For each table it counts row changes and computes a hash over them, the digest. Each row change is hashed together with
 the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``. ``kind`` is insert,
 update or delete. ``columns`` are the number of columns and the bitmaps of the columns present. ``lengths`` are those of
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from io import StringIO
 from typing import Any, Protocol
@@ -26,7 +24,6 @@ from typing import Any, Protocol
 from rich.console import Console, Group
 
 from dumpfilter.analyse.report.terminal import table
-from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan
@@ -82,7 +79,9 @@ class Target(Protocol):
         """
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Return to an earlier state, which :meth:`state` returned, and undo an open transaction."""
+        """Return to an earlier state, which :meth:`state` returned, and undo an open transaction. The value ``{}``
+        stands for the empty state.
+        """
 
     def text(self) -> str:
         """Return the target's state after the last commit as text that the slave prints for people."""
@@ -257,19 +256,3 @@ def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
         if rows:
             tables.append(table((kind.removesuffix("s"), *counts, "digest"), rows, numbers=counts))
     return Group(*tables)
-
-
-TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
-"""The class of each target, by the name that users give to ``--target``."""
-
-
-def make_target(name: str) -> Target:
-    """Return a new target of the kind ``name``, an object to which the slave applies transactions. Nothing has been
-    applied to it yet. Raises OptionError for an unknown name.
-    """
-    try:
-        return TARGETS[name]()
-    except KeyError:
-        raise OptionError(
-            f"--target={name}: there is no such target; give one of {', '.join(TARGETS)}"
-        ) from None

@@ -112,6 +112,11 @@ ReadAt = Callable[[int, int], bytes]
 """A function ``read(offset, length)`` that returns bytes of a binlog file."""
 
 
+def no_file(offset: int, length: int) -> bytes:
+    """Stand for the file where all bytes are in memory, or where no file has begun."""
+    raise AssertionError("there is no file to read")
+
+
 @dataclass(slots=True)
 class Counts:
     """The events, bytes and transactions that a dump thread (the master's stream to one slave) has read, sent and

@@ -105,22 +105,7 @@ class Decided(NamedTuple):
     carry: Carry | None
 
 
-_shared = attrgetter(
-    "offset",
-    "size",
-    "role",
-    "subject",
-    "txn_event",
-    "txn_subject",
-    "txn_source",
-    "txn_number",
-    "txn_set",
-    "set_subject",
-    "dropped",
-    "end",
-    "open",
-    "has_inner_gaps",
-)
+_shared = attrgetter(*A.Columns._fields[: A.Columns._fields.index("is_open")], "open", "has_inner_gaps")
 """Return the arrays of a segment, in the order of the fields of :class:`~dumpfilter.dump.atoms.Columns`."""
 
 

@@ -27,7 +27,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.boundary import withhold
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, no_file, render
 from dumpfilter.dump.decision import Asked, columns_of, decide, hit_rows
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import COLUMN, Hits
@@ -157,7 +157,7 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
     if plan.size == inner.end:
         return KeptPayload(size, undecided, hits=plan.hits)
     with _turns if inner.end > _LARGE else nullcontext():
-        kept = render(plan, opened(), 0, _no_file, inner.format_description)
+        kept = render(plan, opened(), 0, no_file, inner.format_description)
         closed = close_payload(kept, source(), fd)
     return KeptPayload(len(closed), undecided, closed, plan.hits)
 
@@ -181,10 +181,6 @@ def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans
     return plan
-
-
-def _no_file(offset: int, length: int) -> bytes:
-    raise AssertionError("an opened compressed transaction is in memory")
 
 
 def open_payload(event: bytes, fd: FormatDescription) -> bytes:

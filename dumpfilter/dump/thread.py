@@ -34,7 +34,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.boundary import withhold
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt, holds
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt, holds, no_file
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import filter_payloads, sent_inside
@@ -259,7 +259,7 @@ class DumpThread:
         """A record of the XA transactions that were sent with the filter in force. This record is used only for imposed
         filters that drop events of unknown types.
         """
-        self._read: ReadAt = _no_file
+        self._read: ReadAt = no_file
         self._relay_rotate: int | None = None
         self.resume = 0
         """The last transaction boundary at or before :attr:`position`, a byte offset in the file."""
@@ -493,10 +493,6 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
             planned[number] = decided.plans
             threads[number]._go_on(segment, segment.txn_subject, asked.first, decided)
     return planned
-
-
-def _no_file(offset: int, length: int) -> bytes:
-    raise AssertionError("start_file() gives the file to read")
 
 
 Bools = npt.NDArray[np.bool_]

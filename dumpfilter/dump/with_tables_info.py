@@ -129,8 +129,8 @@ def with_tables_info(
     info already keep it. Events get new end_log_pos and checksums, and Rotate events name the new files. MySQL's GTID
     events keep their transaction lengths.
 
-    Return how many Query events were converted. Raises BinlogError if the set is damaged or is a relay log without
-    checksums, and OutputError if the new set cannot be written. After an error no file of the new set is left.
+    Return how many Query events were converted. Raises BinlogError if the set is damaged or is a relay log, and
+    OutputError if the new set cannot be written. After an error no file of the new set is left.
     """
     subjects, sources = Subjects(), SourceNumbers()
     counts = Converted()
@@ -140,25 +140,14 @@ def with_tables_info(
             writer.begin(converter.new)
             rotate: bytes | None = None
             while (segment := reader.next()) is not None:
-                if rotate is not None:  # A relay log may hold a Rotate event before the end of the file.
-                    writer.append(rotate)
-                    rotate = None
-                if segment.type[0] == EventType.FORMAT_DESCRIPTION:
-                    fd = reader.scanner.format_description
-                    if not (fd.checksum and converter.new.checksum):
-                        raise BinlogUnsupported(
-                            "a relay log without checksums, or with and without",
-                            file=segment.file,
-                            position=segment.start,
-                        )
-                    converter = _Converter(fd, counts)
-                    writer.append(converter.new.raw)
-                else:
-                    data, rotate = reader.data[: segment.end - segment.start].tobytes(), None
-                    if segment.type[-1] == EventType.ROTATE:
-                        rotate = data[-int(segment.size[-1]) :]
-                    last = len(segment.type) - (rotate is not None)
-                    writer.append(b"".join(converter.segment(segment, data, last)))
+                if rotate is not None or segment.type[0] == EventType.FORMAT_DESCRIPTION:
+                    text = "a relay log; name the binlogs of its source"
+                    raise BinlogUnsupported(text, file=segment.file, position=segment.start)
+                data = reader.data[: segment.end - segment.start].tobytes()
+                if segment.type[-1] == EventType.ROTATE:
+                    rotate = data[-int(segment.size[-1]) :]
+                last = len(segment.type) - (rotate is not None)
+                writer.append(b"".join(converter.segment(segment, data, last)))
             writer.append(converter.release())
             if rotate is None:
                 writer.end()

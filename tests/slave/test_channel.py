@@ -22,7 +22,7 @@ from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.relay_log import RelayLog, read_index
 from dumpfilter.slave.state import MasterInfo, RelayLogInfo, SourceInfo
-from dumpfilter.slave.targets import make_target
+from dumpfilter.slave.targets import SummaryTarget
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, filters_of, serving, wait_until
 from tests.slave.driven import apply_before as before
@@ -486,7 +486,7 @@ def _goes_on_without_relay_log_whose_head_is_damaged(directory: Path) -> None:
 
 def _inside_a_head(directory: Path) -> None:
     """Leave the place that an earlier release saved in a file that was cut inside its head."""
-    target = make_target("summary")
+    target = SummaryTarget()
     RelayLogInfo.file(directory).save(
         RelayLogInfo(
             relay_file="relay-bin.000001", relay_offset=126, source_position=126, target=target.state()

@@ -249,10 +249,6 @@ def last_line(launcher: Launcher) -> str:
         (["--master", "127.0.0.1:1", "--auto-position", "--start-file", "bin.000001"], "--auto-position"),
         (["--master", "group_replication_applier=127.0.0.1:1"], "group_replication_applier"),
         (["--master", "x" * 65 + "=127.0.0.1:1"], "--master"),
-        (
-            ["--master", "127.0.0.1:1", "--target", "x"],
-            "--target=x: there is no such target; give one of summary",
-        ),
     ],
 )
 def test_wrong_options_are_one_line(tmp_path: Path, options: list[str], text: str) -> None:

@@ -250,7 +250,7 @@ def test_a_refusal_is_an_answer_in_tls(authority: Authority) -> None:
         (lambda own, none: source_tls("", none, str(own.key)), r"SOURCE_SSL_CERT=.*/none: cannot be read"),
         (
             lambda own, none: source_tls("", str(own.certificate), str(own.certificate)),
-            r"SOURCE_SSL_CERT=.*: is no PEM certificate with its unencrypted private key in SOURCE_SSL_KEY=",
+            r"SOURCE_SSL_CERT=.*: is no PEM certificate with its unencrypted private key in /",
         ),
     ],
 )

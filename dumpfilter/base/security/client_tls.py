@@ -121,7 +121,8 @@ def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Pat
         # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
         context.load_cert_chain(certificate, key, lambda: b"")
     except ssl.SSLError as error:
-        raise TlsFileError(option, certificate, f"OpenSSL: {ssl_reason(error)}") from None
+        found = f"is no PEM certificate with its unencrypted private key in {key or 'the same file'}"
+        raise TlsFileError(option, certificate, f"{found} (OpenSSL: {ssl_reason(error)})") from None
     except OSError as error:
         raise TlsFileError(option, certificate, f"cannot be read: {error.strerror}") from None
 

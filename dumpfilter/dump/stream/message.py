@@ -399,12 +399,8 @@ def hits_from_numbers(counts: dict[int, int]) -> Hits:
 
     Kinds that only a newer master knows are left out.
     """
-    found: Hits = Hits()
-    for number, count in counts.items():
-        kind = kind_from_number(number)
-        if kind is not None:
-            found[kind] += count
-    return found
+    kinds = {kind_from_number(number): count for number, count in counts.items()}
+    return Hits({kind: count for kind, count in kinds.items() if kind is not None})
 
 
 class EventProof:
