@@ -140,7 +140,8 @@ def with_tables_info(
             writer.begin(converter.new)
             rotate: bytes | None = None
             while (segment := reader.next()) is not None:
-                if rotate is not None or segment.type[0] == EventType.FORMAT_DESCRIPTION:
+                is_rotated = rotate is not None or (segment.type[:-1] == EventType.ROTATE).any()
+                if is_rotated or segment.type[0] == EventType.FORMAT_DESCRIPTION:
                     text = "a relay log; name the binlogs of its source"
                     raise BinlogUnsupported(text, file=segment.file, position=segment.start)
                 data = reader.data[: segment.end - segment.start].tobytes()
