@@ -171,9 +171,6 @@ _SLOW_BYTES = 16 * SEGMENT_SIZE
 _LONGEST_CACHED = 8 << 20
 """The largest number of bytes that are read from the page cache in the asyncio loop."""
 
-_COLD_BYTES = 4 << 20
-"""The number of bytes after a byte that was not in the page cache that are assumed to be on the disk only, too."""
-
 _numbers = itertools.count(1)
 
 
@@ -257,10 +254,6 @@ class IndexedFile:
 
         The value is the set's number (:meth:`Subjects.any_of`). A filter's decision about the set decides about the XA
         COMMIT or XA ROLLBACK.
-        """
-        self.cold_until = 0
-        """The byte offset before which the file's bytes are probably not in the page cache, and must be read from the
-        disk.
         """
         self._slow_until = self.file.first_event + 1
         """The byte offset before which a scan probably takes long: for compressed transactions, statements or a slow
@@ -428,11 +421,10 @@ class IndexedFile:
         if recent is not None:
             gather(ranges, recent.data, recent.offset, room)
             return
-        if cached and (len(room) > _LONGEST_CACHED or high <= self.cold_until):
+        if cached and len(room) > _LONGEST_CACHED:
             raise NotCached
         if not self.file.read_ranges(room, ranges, cached=cached):
             if cached:
-                self.cold_until = high + _COLD_BYTES
                 raise NotCached
             for offset, size, at in ranges.tolist():
                 room.data[at : at + size] = self.read(offset, size)

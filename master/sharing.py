@@ -47,7 +47,7 @@ _SMALL = 64 << 10
 """The size of events up to which the messages of a step's first chunk are made together with the plan, bytes."""
 
 _CHUNKS_AHEAD = 4
-"""The number of chunks whose messages are made before a dump asks for them."""
+"""The number of chunks before a step's end at which the following step is planned."""
 
 _MADE_IN_A_TURN = 16
 """The largest number of chunks whose messages are made in one turn of the asyncio loop. A chunk of 1 MiB takes half a
@@ -331,7 +331,7 @@ class SharedReader:
             request = self._requests[place] = _Request(place)
             if self._is_end(place):
                 self._waiting[request] = None
-                self.store.watcher.watch(True)
+                self.store.watcher.start()
             else:
                 self._made_steps += 1
                 self._enqueue([request])
@@ -352,7 +352,6 @@ class SharedReader:
         if request in self._waiting:
             del self._waiting[request]
             del self._requests[request.place]
-            self.store.watcher.watch(bool(self._waiting))
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
         """Queue requests for planning (the decision which events are sent). The next iteration of the asyncio loop
@@ -506,6 +505,7 @@ class SharedReader:
                     again.append(request)
                 else:
                     self._waiting[request] = None
+                    self.store.watcher.start()
                 continue
             del self._requests[place]
             if isinstance(found, Step):
@@ -524,7 +524,6 @@ class SharedReader:
         """
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
             _settle(*self._answers.popleft())
-        self.store.watcher.watch(bool(self._waiting))
         self._answering = bool(self._answers)
         if self._answering:
             self._loop.call_soon(self._answer_some)
@@ -557,7 +556,6 @@ class SharedReader:
         if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
             waiting = self._send_commits(waiting, source, commits)
         self._enqueue(waiting)
-        self.store.watcher.watch(bool(self._waiting))
 
     def _send_commits(
         self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
@@ -585,7 +583,6 @@ class SharedReader:
         self._late = None
         waiting, self._waiting = list(self._waiting), {}
         self._enqueue(self._send_to_end(waiting, lambda request: self._is_end(request.place)))
-        self.store.watcher.watch(bool(self._waiting))
 
     def _send_to_end(self, requests: Sequence[_Request], waits: Callable[[_Request], bool]) -> list[_Request]:
         """Let the dumps of ``requests`` send all received commits that they have not sent yet, except the dumps that
@@ -694,30 +691,22 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Read ahead for a dump that is about to send a chunk (message) of ``step``: begin to make the messages of the
-        next chunks.
+        """Work ahead for a dump that is about to send a chunk (message) of ``step``. Near the step's end begin to plan
+        the following step. For a dump that is alone, make the messages of its next chunk.
 
-        ``number`` is the index in the step of the first of these next chunks. Near the step's end the following step is
-        planned, too. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
+        ``number`` is the index of this next chunk in the step. A chunk with more than twice ``chunk_size`` bytes of
+        events may be split into several messages.
         """
-        after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
-        if len(coming) < _CHUNKS_AHEAD:
-            following = self._steps.peek(after)
-            if following is not None:
-                coming = [*coming, *following.pieces[: _CHUNKS_AHEAD - len(coming)]]
-            elif after not in self._requests and not self._is_end(after):
-                self._request(after)
-        if after.source.cold_until <= step.before.position:
-            if self._is_alone:
-                self._loop.call_soon(self._make_next, step, number, chunk_size)
-            return
-        for piece in coming:
-            if (
-                isinstance(piece, PlacedPlan)
-                and piece.plan.size <= _LARGEST_KEPT
-                and piece not in self._messages
-            ):
-                self._begin(piece, chunk_size)
+        after = step.after
+        if (
+            number + _CHUNKS_AHEAD > len(step.pieces)
+            and self._steps.peek(after) is None
+            and after not in self._requests
+            and not self._is_end(after)
+        ):
+            self._request(after)
+        if self._is_alone:
+            self._loop.call_soon(self._make_next, step, number, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
         """Make and cache the messages of the chunk with index ``number`` of ``step``, in this iteration of the asyncio

@@ -143,15 +143,14 @@ class Watcher:
     grows, such as file sizes.
 
     The thread also calls ``look`` every 200 ms, for network file systems, and every 20 ms where inotify is not
-    available or ``files`` names no path. The thread does nothing while no dump waits.
+    available or ``files`` names no path. The thread begins when a dump waits for the first time.
     """
 
     def __init__(self, look: Callable[[], object], files: Callable[[], Sequence[Path]] = list) -> None:
         self._look = look
         self._files = files
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._seen: object = None
-        self._is_wanted = False
         self._closed = False
         self._thread: threading.Thread | None = None
         self.is_told = False
@@ -178,41 +177,31 @@ class Watcher:
         """Record that the binlog set has grown, without a call of the listener. Use this method when the listener
         already knows of the growth.
         """
-        with self._changed:
+        with self._lock:
             self.generation += 1
 
     def _grown(self) -> None:
         self.note()
         self.listener()
 
-    def watch(self, wanted: bool) -> None:
-        """Begin to check the files for growth if ``wanted`` is True, because dumps wait. Otherwise stop the checks. A
-        writer in this process reports each growth in any case.
+    def start(self) -> None:
+        """Begin to check the files for growth, because a dump waits. A writer in this process reports each growth
+        itself, so that nothing is checked.
         """
-        if self.is_told or wanted == self._is_wanted:
+        if self.is_told or self._thread is not None or self._closed:
             return
-        with self._changed:
-            self._is_wanted = wanted
-            if wanted and self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+        self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread that polls the binlog set. The thread does not start again."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        """Stop the thread that checks the binlog set. The thread does not start again."""
+        self._closed = True
 
     def _run(self) -> None:
         changes = None
         with contextlib.suppress(OSError):
             changes = FileChanges()
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_wanted or self._closed)
-                if self._closed:
-                    break
+        while not self._closed:
             files = self._files()
             # Before the look, so that no change between the two is missed.
             is_watched = changes is not None and bool(files) and changes.watch(files)
@@ -228,7 +217,6 @@ class Watcher:
             if changes is not None and is_watched and not is_grown:
                 changes.wait(_UNTOLD_INTERVAL)
             else:
-                # A wait for the condition would take twice the processor time.
                 time.sleep(PAUSE)
         if changes is not None:
             changes.close()

@@ -34,12 +34,12 @@ from dumpfilter.base.errors import (
     PositionError,
 )
 from dumpfilter.base.options.values import FIRST_EVENT
-from dumpfilter.binlog.cursor import Cursor as RowCursor
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
 from dumpfilter.binlog.gtid_events import decode_previous_gtids, previous_gtids_count
-from dumpfilter.binlog.rows_events import TableMap, decode_table_map
+from dumpfilter.binlog.rows.table import describe_table
+from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
 from dumpfilter.index.fileset import add_transactions
@@ -336,9 +336,6 @@ def session_state(variables: Mapping[str, object]) -> SessionState:
     )
 
 
-_COLUMN_NAMES = 4
-"""The kind of the metadata field with the column names (``COLUMN_NAME`` in MySQL's source code)."""
-
 _NO_GTID = -1
 """The value in the column ``txn_source`` of segments for a transaction without a GTID."""
 
@@ -408,7 +405,7 @@ class Source:
             if maps.size:
                 file = self.store.open_file(segment.file).file
                 body = segment.format_description.body(file.read_event(int(segment.offset[maps[-1]])))
-                return "FULL" if _has_names(decode_table_map(body)) else "MINIMAL"
+                return "FULL" if describe_table(decode_table_map(body), self.family).has_names else "MINIMAL"
         return "MINIMAL"
 
     def gtid_mode(self) -> str:
@@ -436,17 +433,6 @@ class Source:
             segment = store.segment_at(name, store.first_position(name))
             if segment is not None:
                 yield segment
-
-
-def _has_names(table: TableMap) -> bool:
-    """Tell whether a Table_map event contains the column names in its optional metadata."""
-    fields = RowCursor(table.optional, "Table_map")
-    while fields.left:
-        kind = fields.integer(1, "the kind of a metadata field")
-        if kind == _COLUMN_NAMES:
-            return True
-        fields.sized("a metadata field")
-    return False
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:

@@ -80,7 +80,7 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
     watcher = served.store.watcher
     woken = threading.Event()
     watcher.listener = woken.set
-    watcher.watch(True)
+    watcher.start()
     served.note(RelayPosition("relay-bin.000002", 300))
     assert woken.wait(30)
     served.close()

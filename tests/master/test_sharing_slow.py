@@ -741,7 +741,6 @@ def test_bytes_on_the_disk_are_read_by_workers(
         return is_found and read_ranges(self, *given, cached=cached)
 
     monkeypatch.setattr(BinlogFile, "read_ranges", look)
-    monkeypatch.setattr(indexed_file, "_COLD_BYTES", 700)
     wanted = [Wanted(number, options, chunk_size=300) for number in range(1, 4)]
     found = run(together(ORACLE / "mysql-row", wanted, [0, 0, 3]))
     # The loop itself waits for no disk.

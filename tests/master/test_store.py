@@ -220,7 +220,7 @@ def test_a_position_past_the_end_is_refused() -> None:
         store.segment_at("bin.000001", 10_000_000)
 
 
-def test_the_watcher_tells_growth_and_looks_only_while_somebody_wants_it(
+def test_the_watcher_tells_growth_and_looks_only_once_somebody_waits(
     wait_for: Callable[[Callable[[], object]], None],
 ) -> None:
     value, looks = [0], [0]
@@ -234,16 +234,14 @@ def test_the_watcher_tells_growth_and_looks_only_while_somebody_wants_it(
     watcher.listener = lambda: told.append(watcher.generation)
     try:
         assert not looks[0]
-        watcher.watch(True)
+        watcher.start()
         wait_for(lambda: told == [1])  # its first look is news
         before = looks[0]
         wait_for(lambda: looks[0] > before + 2)
         assert told == [1]
         value[0] = 1
         wait_for(lambda: told == [1, 2])
-        watcher.watch(False)
         value[0] = 2
-        watcher.watch(True)
         wait_for(lambda: told == [1, 2, 3])
     finally:
         watcher.close()
@@ -261,7 +259,7 @@ def test_the_watcher_is_told_of_growth_by_the_system(
     told: list[int] = []
     store.watcher.listener = lambda: told.append(store.watcher.generation)
     try:
-        store.watcher.watch(True)
+        store.watcher.start()
         wait_for(lambda: told == [1])
         with binlog.open("ab") as file:
             file.write(b"x")
@@ -289,7 +287,7 @@ def test_without_inotify_the_watcher_looks_again_and_again(
     path.write_bytes(b"")
     watcher = Watcher(lambda: path.stat().st_size, lambda: [path])
     try:
-        watcher.watch(True)
+        watcher.start()
         wait_for(lambda: watcher.generation == 1)
         path.write_bytes(b"x")
         wait_for(lambda: watcher.generation == 2)
@@ -305,7 +303,7 @@ def test_a_watcher_tells_of_files_that_cannot_be_looked_at(
 
     watcher = Watcher(look)
     try:
-        watcher.watch(True)
+        watcher.start()
         wait_for(lambda: watcher.generation == 1)
     finally:
         watcher.close()
