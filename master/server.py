@@ -346,42 +346,28 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
 PROCESS = "process"
 """The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
 
-SOURCE = "source"
-"""The name of the health service that is SERVING while the server that the master follows sends its binlog."""
-
 
 class Health:
-    """The health of the master's services, by service name: the method ``Check`` of gRPC's health protocol. Watch is
-    left out, because idle watches would occupy the master.
+    """The health of a service for slaves: the method ``Check`` of gRPC's health protocol. Watch is left out, because
+    idle watches would occupy the master.
 
-    The service ``process`` is SERVING from the master's start until the master shuts down. The services in ``services``
-    are SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
-    once :meth:`tell` has set ``receiving``.
+    The health service ``process`` is SERVING until ``service`` shuts down. The others are SERVING while the binlog can
+    be read, too, and not all slaves are drained.
     """
 
-    def __init__(self, services: frozenset[str]) -> None:
-        self._services = services
-        self._facts: dict[str, bool] = {}
-
-    def tell(self, **facts: bool) -> None:
-        """Set conditions of the master: ``serving``, ``readable`` (the binlog can be read), ``drained`` (the operator
-        has drained all slaves) and ``receiving`` (the followed server sends its binlog). Conditions that are not named
-        stay.
-        """
-        self._facts.update(facts)
+    def __init__(self, service: DumpFilterService) -> None:
+        self._service = service
+        self.is_readable = True
+        """Whether the newest binlog file could be read when it was checked last."""
 
     async def check(
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> health_pb2.HealthCheckResponse:
         """Return the health of one service. Ends the call with NOT_FOUND for an unknown one."""
-        facts = self._facts
-        serves = dict.fromkeys(self._services, facts.get("readable") and not facts.get("drained"))
-        serves[PROCESS] = True
-        if "receiving" in facts:
-            serves[SOURCE] = facts["receiving"]
-        if request.service not in serves:
+        if request.service not in ("", _SERVICE, PROCESS):
             await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
-        is_serving = facts.get("serving") and serves[request.service]
+        can_dump = self.is_readable and not self._service.drains.is_all
+        is_serving = not self._service.stopping and (can_dump or request.service == PROCESS)
         status = health_pb2.HealthCheckResponse
         return status(status=status.SERVING if is_serving else status.NOT_SERVING)
 
@@ -487,20 +473,20 @@ class GrpcPort:
     Overloaded if the system gives the process no more threads.
     """
 
-    def __init__(self, servicer: pb_grpc.DumpFilterServicer, max_dumps: int) -> None:
+    def __init__(self, service: DumpFilterService, max_dumps: int) -> None:
         self.max_connections = limits.open_connections(
             max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         )
         """The largest number of connections that each port for slaves or replicas accepts."""
         self._decoders = limits.started_pool(_DECODERS, "grpc-decode")
         self.gate = Gate(max_dumps, _BOUNDS, self._decoders)
-        self.health = Health(frozenset(("", _SERVICE)))
+        self.health = Health(service)
         self._server = grpc.aio.server(
             interceptors=[self.gate],
             options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", self.max_connections)],
             maximum_concurrent_rpcs=limits.open_calls(max_dumps),
         )
-        pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)
+        pb_grpc.add_DumpFilterServicer_to_server(service, self._server)
         self._server.add_generic_rpc_handlers((self.health.handler(),))
 
     def open(self, listen: ListenAddress) -> int:
@@ -511,16 +497,12 @@ class GrpcPort:
             self._decoders.shutdown(cancel_futures=True)
             raise
 
-    async def start(self, *, drained: bool = False) -> None:
-        """Begin to accept connections, and report the health. ``drained`` says that the operator has drained all
-        slaves, so that the service is not healthy.
-        """
-        self.health.tell(serving=True, readable=True, drained=drained)
+    async def start(self) -> None:
+        """Begin to accept connections."""
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
         """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
-        self.health.tell(serving=False)
         await self._server.stop(grace)
         # gRPC ends the server with a last task of the loop when the server is freed.
         del self._server
@@ -607,7 +589,6 @@ class MasterServer:
             reader = self.reader
             self._turns = LoopTurns(self.loop.loop, reader.received, reader.has_dumps)
             source.follower.turns = self._turns
-        self.service.drains.on_change.append(self._tell_drained)
         self.loop.start()
         try:
             self.port = self.loop.wait(self._open(listen, max_dumps))
@@ -633,36 +614,25 @@ class MasterServer:
         self.loop.wait(self._start())
 
     async def _start(self) -> None:
-        await self._port.start(drained=self.service.drains.is_all)
+        await self._port.start()
         self._probe = asyncio.create_task(self._look_at_binlog())
 
     async def _look_at_binlog(self) -> None:
-        """Report to the health service every few seconds whether the newest binlog file can be read, and whether the
-        followed server sends its binlog. Log when the binlog can no longer be read, and when it can be read again.
+        """Report to the health service every few seconds whether the newest binlog file can be read. Log when the
+        binlog can no longer be read, and when it can be read again.
         """
-        readable = True
+        health = self._port.health
         while True:
-            if self.source is not None:
-                self._port.health.tell(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
-            before, readable = readable, True
             try:
                 await self.reader.call(self.service.store.check_readable)
-                if not before:
+                if not health.is_readable:
                     log.info("the binlog can be read again")
+                health.is_readable = True
             except BinlogError as error:
-                readable = False
-                if before:
+                if health.is_readable:
                     log.error("the binlog cannot be read", error=printable(str(error)))
-            if before != readable:
-                self._port.health.tell(readable=readable)
-
-    def _tell_drained(self) -> None:
-        """Report to the health service whether the operator has drained all slaves (sent them away)."""
-        drained = self.service.drains.is_all
-        with contextlib.suppress(RuntimeError):
-            # After the end of the loop nobody asks for the health.
-            self.loop.loop.call_soon_threadsafe(lambda: self._port.health.tell(drained=drained))
+                health.is_readable = False
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each at its next transaction boundary, and wait until their dumps have ended.
@@ -714,7 +684,6 @@ class MasterServer:
         self.service.store.close()
 
     async def _stop(self, grace: float) -> None:
-        self._port.health.tell(serving=False)
         self.service.end_dumps()
         if self._turns is not None:
             self._turns.close()

@@ -11,11 +11,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.master import server as server_module
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.source import FollowedSource, following
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.receiver.url import parse_source_url
 from tests.master.client import Client
-from tests.receiver.fake_source import FakeSource, small_set
 from tests.support import DATA
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -51,26 +48,3 @@ def test_health_says_whether_the_binlog_can_be_read(
     wait_for(lambda: status("") == status("dumpfilter.v1.DumpFilter") == SERVING)
     client.channel.close()
     server.stop(0)
-
-
-def test_health_of_the_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
-) -> None:
-    monkeypatch.setattr(server_module, "_LOOKS_AT_BINLOG", 0.01)
-    source = FakeSource(small_set())
-    with following(FollowedSource(parse_source_url(source.url), tmp_path)) as thread:
-        server = MasterServer(BinlogStore(tmp_path), source=thread)
-        server.start()
-        client = Client(server)
-        health = health_pb2_grpc.HealthStub(client.channel)
-
-        def status(service: str) -> int:
-            answer: int = health.Check(health_pb2.HealthCheckRequest(service=service)).status
-            return answer
-
-        wait_for(lambda: status("source") == SERVING)
-        source.close()
-        wait_for(lambda: status("source") == NOT_SERVING)
-        assert status("") == SERVING
-        client.channel.close()
-        server.stop()
