@@ -491,11 +491,7 @@ class GrpcPort:
 
     def open(self, listen: ListenAddress) -> int:
         """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
-        try:
-            return listen.open_port(self._server)
-        except BaseException:
-            self._decoders.shutdown(cancel_futures=True)
-            raise
+        return listen.open_port(self._server)
 
     async def start(self) -> None:
         """Begin to accept connections."""

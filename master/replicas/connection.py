@@ -16,7 +16,6 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -41,7 +40,11 @@ from dumpfilter.console.port import (
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Command, Executor
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.sql.server_errors import ER_UNKNOWN_COM_ERROR, SqlError
+from dumpfilter.console.sql.server_errors import (
+    ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    ER_UNKNOWN_COM_ERROR,
+    SqlError,
+)
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter.base import ReplicationFilter
@@ -52,7 +55,7 @@ from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.stream import KnownPosition, ReplicaStream, state_text
@@ -475,31 +478,22 @@ _MARIADB_PREFIX = "5.5.5-"
 """The prefix of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
 
-class OwnReplicas:
-    """An executor of the SQL statements that a user of the replication port sends. SHOW REPLICAS lists only the
-    replicas that log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
+class ReplicaStatements:
+    """An executor of the SQL statements that a user of the replication port sends. SHOW REPLICAS and the tables of the
+    schema ``dumpfilter`` are for operators.
     """
 
-    def __init__(self, executor: Executor, user: str, register: Register, source: answers.Source) -> None:
+    def __init__(self, executor: Executor, source: answers.Source) -> None:
         self._executor = executor
-        self._user = user
-        self._register = register
         self._source = source
 
     def execute(self, command: Command) -> Result:
-        """Execute a statement of a user of the replication port, and return the result. SHOW REPLICAS returns only the
-        replicas that logged in as the same user.
+        """Execute a statement of a user of the replication port, and return the result. Raises SqlError 1227 for SHOW
+        REPLICAS, which would list the replicas of other users.
         """
-        result = self._executor.execute(command)
-        if command.method != "_show_replicas":
-            return result
-        # Replicas of different users may have the same server id. MariaDB's rows have no UUID, which comes last.
-        own: set[tuple[object, ...]] = set()
-        for slave in self._register.all():
-            if slave.peer.user == self._user:
-                server_id, host, port, _, uuid = slave.peer.row(0)
-                own |= {(server_id, host, port), (server_id, host, port, uuid)}
-        return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
+        if command.method == "_show_replicas":
+            raise ER_SPECIFIC_ACCESS_DENIED_ERROR("an account of the master's console")
+        return self._executor.execute(command)
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
@@ -639,7 +633,5 @@ class ReplicaServer(ClientPort):
         return await asyncio.wrap_future(done)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the executor for the SQL statements of the user ``user``. With this executor SHOW REPLICAS lists only
-        the replicas that log in as the same user.
-        """
-        return OwnReplicas(self.executor, user, self.service.register, answers.Source(self.service.store))
+        """Return the executor for the SQL statements of a user of the port."""
+        return ReplicaStatements(self.executor, answers.Source(self.service.store))

@@ -15,7 +15,7 @@ from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.answers import Source, gtid_position, session_state
-from dumpfilter.master.replicas.connection import OwnReplicas
+from dumpfilter.master.replicas.connection import ReplicaStatements
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas import serving
 
@@ -66,7 +66,7 @@ class Port(ConsoleServer):
 
     def __init__(self, store: BinlogStore) -> None:
         console = MasterConsole(Mock(store=store, master_uuid="6ccd"))
-        self._own = OwnReplicas(console, "all", Mock(), Source(store))
+        self._own = ReplicaStatements(console, Source(store))
         super().__init__(console)
 
     def executor_of(self, user: str) -> Executor:
