@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, SkipValidation
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.logs import Format, Level
+from dumpfilter.base.logs import Format, Level, logger
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.sub_command import at_end
@@ -275,7 +275,8 @@ _RANDOM_BYTES = 18
 
 
 def make_password(path: Path) -> None:
-    """Create a file with a random password, unless the file exists.
+    """Create a file with a random password, unless the file exists. The log tells of a new file, since its name may be
+    misspelt.
 
     Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
@@ -289,6 +290,8 @@ def make_password(path: Path) -> None:
             f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
             "write to"
         ) from None
+    else:
+        logger("dumpfilter.console").warning("console.password_made", file=str(path))
 
 
 class ProtectionOptions(Settings, panel=TLS_PANEL):

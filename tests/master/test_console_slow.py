@@ -194,6 +194,8 @@ def test_a_random_password_and_the_audit_log(launcher: Launcher, tmp_path: Path)
         ("root", "localhost", "FLUSH PRIVILEGES", "ERROR 1105"),
     ]
     assert [json.loads(line)["what"] for line in audit.read_text().splitlines()] == ["KILL 999"]
+    told = launcher.log("master").count("console.password_made")
+    assert told == 1
     # A second start keeps the password.
     (tmp_path / "port").unlink()
     with (
