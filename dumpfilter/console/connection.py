@@ -137,7 +137,8 @@ class Connection:
                 await self._log_in()
             await self._serve_commands()
         except TimeoutError:
-            self.log.info("client.idle" if self.session else "client.login_timeout")
+            event = "client.idle" if self.session else "client.login_timeout"
+            self.log.info(event)
         except ClientGone:
             pass
         finally:
