@@ -148,6 +148,18 @@ def _position_chunk(place: DumpPlace) -> pb.Chunk:
     return pb.Chunk(file=file, begin_position=position, end_position=position, resume_position=resume)
 
 
+def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
+    """Return a copy of ``announcement``, the first message of a dump, that also tells the slave how many bytes of
+    events are left out. The slave has these ``kept`` bytes from an earlier dump.
+
+    ``position`` is the position at which the next chunk of the dump begins.
+    """
+    chunk = pb.Chunk.FromString(announcement)
+    chunk.end_position = position
+    chunk.kept_bytes = kept
+    return with_events(chunk, b"")
+
+
 class Frame(NamedTuple):
     """The serialized fields of one gRPC message around its events: ``before`` stands before the events, and ``after``
     behind them.
@@ -169,6 +181,10 @@ class GrpcPlan(PlacedPlan):
     """The gaps (dropped transactions) of the plan, with positions in the binlog file of the server that wrote the
     events.
     """
+    skipped: int = 0
+    """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
+    leave out.
+    """
     _framed: tuple[int, list[Frame]] | None = field(default=None, init=False)
     """The size of messages and the frames that were made last. Later slaves with an equal filter use them again."""
 
@@ -179,7 +195,7 @@ class GrpcPlan(PlacedPlan):
         if self._framed is None or self._framed[0] != size:
             self._framed = size, list(self._frames(size))
         frames, total = self._framed[1], self.plan.size
-        if len(frames) > 1:
+        if self.skipped or len(frames) > 1:
             events = self.events(cached=cached)
             return [
                 b"".join((before, events[begin : begin + size], after)) for begin, before, after in frames
@@ -193,12 +209,14 @@ class GrpcPlan(PlacedPlan):
 
     def _frames(self, size: int) -> Iterator[Frame]:
         """Yield the frames of the chunk's messages, each of which has at most ``size`` bytes of events."""
-        plan, key_of = self.plan, self.source.gtid_source
+        plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, total = self.positions, plan.size
         before = told.before
+        # A slave that has kept bytes was told no gap among them.
+        gaps = self.gaps.not_before(skipped)
         counts = counts_to_proto(plan.counts)
         completed = runs_to_proto(plan.completed.tolist(), key_of) if len(plan.completed) else None
-        for begin in range(0, max(total, 1), size):
+        for begin in range(skipped, max(total, skipped + 1), size):
             is_last = begin + size >= total
             # The slave saves GTIDs together with a resume point, the position at which it continues after a restart.
             # Therefore only the chunk that contains a resume point, or ends with one, carries GTIDs.
@@ -207,9 +225,9 @@ class GrpcPlan(PlacedPlan):
             resume = told.resume_before if is_before else told.resume
             end = told.end if is_last else max(before, resume)
             here = b""
-            if len(self.gaps) and (is_before or is_here):
+            if len(gaps) and (is_before or is_here):
                 # The gap after the last complete transaction belongs to the chunk that has the resume point.
-                some = self.gaps.between(begin, begin + size if is_before else total + 1)
+                some = gaps.between(begin, begin + size if is_before else total + 1)
                 here = gaps_to_proto(some, key_of) if len(some) else b""
             chunk = pb.Chunk(
                 file=told.file,

@@ -5,6 +5,7 @@ filter.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
+from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread, Exclusion
 from dumpfilter.dump.xa import Earlier
@@ -20,7 +22,9 @@ from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,
     GrpcEncoding,
+    GrpcPlan,
     Step,
+    kept_chunk,
     place_after,
     place_in,
     step_from,
@@ -48,6 +52,8 @@ class DumpOptions:
     """The size of the chunks (messages with events) that the slave asks for, bytes; 0 for the master's default."""
     line_rate: int = 0
     """A rate that the slave's connection surely has, bytes per second; 0 if it is not known."""
+    kept: Kept = NOTHING_KEPT
+    """The events at the start position that the slave has already and need not get again."""
     heartbeat_period: float = 0.0
     """The time between heartbeats while the master has nothing to send, seconds; 0 for the master's default."""
     earlier: Earlier | None = None
@@ -168,9 +174,15 @@ class Dump:
         try:
             # The start position is checked before the first chunk. An unusable position then fails the request at once.
             place = self._place = await self._enter()
-            yield self._announce(place)
+            found = await self._find_kept(place)
+            announcement = self._announce(place)
+            rest = None
+            if found is not None:
+                rest, position = found
+                announcement = kept_chunk(announcement, position, self._options.kept.size)
+            yield announcement
             while self.active:
-                step = await self._next_step()
+                step, rest = rest or await self._next_step(), None
                 if step is not None:
                     await self._check_new_domains(step)
                     if isinstance(step, CommitStep):
@@ -352,6 +364,38 @@ class Dump:
         if step is not None:
             step.after = self._shared(step.after)
         return step
+
+    async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
+        """Find where the dump continues after the bytes that the slave has kept from an earlier dump
+        (``DumpOptions.kept``).
+
+        Return the remaining chunks as a step, and the position at which the first of them begins. Return None if the
+        kept bytes differ from those that the dump would send. Also return None if a transaction ends in them, because
+        the slave would miss its GTID. After None the dump sends everything.
+        """
+        kept = self._options.kept
+        left, crc = kept.size, 0
+        if not left or self._start.told is not None:
+            return None
+        while True:
+            step = await self._without_own(place, await self._reader.step(place, 0, self._waiter))
+            if not isinstance(step, Step):
+                return None
+            for number, piece in enumerate(step.pieces):
+                if not isinstance(piece, GrpcPlan):
+                    return None
+                events = await self._reader.call(piece.events)
+                skipped = min(len(events), left)
+                crc = zlib.crc32(events[:skipped], crc)
+                left -= skipped
+                if not left:
+                    if crc != kept.crc32 or 0 < piece.plan.resume_bytes <= skipped:
+                        return None
+                    pieces = [replace(piece, skipped=skipped), *step.pieces[number + 1 :]]
+                    return replace(step, pieces=pieces), piece.positions.before
+                if ends_transaction(piece.plan) or len(piece.plan.completed):
+                    return None
+            place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
         """Raise the store's error if the dump has reached the end of a binlog that will never grow again.

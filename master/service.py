@@ -33,7 +33,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, MOST_PASSWORD, StoredPassword, to_bytes
 from dumpfilter.base.security.throttle import Recent, Throttle
-from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions
+from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -743,6 +743,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             once=request.once,
             chunk_size=request.chunk_size and max(request.chunk_size, limits.MIN_CHUNK_SIZE),
             line_rate=request.line_rate,
+            kept=Kept(request.kept_bytes, request.kept_crc32),
             heartbeat_period=request.heartbeat_period_ms
             and max(request.heartbeat_period_ms / 1000, limits.MIN_HEARTBEAT_PERIOD),
             earlier=self.register.earlier(

@@ -354,6 +354,7 @@ class IoThread(ChannelThread):
         if info.source_file:
             file, position = info.source_file, info.source_position
             request.except_gtids = info.except_gtids
+            request.kept_bytes, request.kept_crc32 = self._receiver.kept
             if len(info.retrieved) <= _MOST_TOLD:
                 request.received_gtids = info.retrieved
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
@@ -409,9 +410,11 @@ class IoThread(ChannelThread):
                 if not self.counters.received["connections"]:
                     raise error
             case RelayLogDamaged():
+                self._receiver.forget_kept()
                 if not self._owner.discard_damaged(error, self) and not self.stopping:
                     raise error
             case StreamDamaged():
+                self._receiver.forget_kept()
                 self._damaged_in_a_row += 1
                 if self._damaged_in_a_row > _MOST_DAMAGED:
                     raise StreamError(

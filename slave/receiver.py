@@ -22,7 +22,7 @@ from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
-from dumpfilter.dump.stream.message import EventProof, chunk_crc32, gaps_from_proto
+from dumpfilter.dump.stream.message import NOTHING_KEPT, EventProof, Kept, chunk_crc32, gaps_from_proto
 from dumpfilter.slave.relay_log import RelayLog
 from dumpfilter.slave.relay_position import AFRESH
 from dumpfilter.slave.state import MasterInfo, Place
@@ -54,8 +54,9 @@ class Receiver:
     """The writer of one channel's relay log and ``master.info``, from the chunks (messages) that the master sends.
 
     The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. At the
-    beginning of a stream the relay log ends at the position. Only the I/O thread calls :meth:`receive`. Another thread
-    may call :meth:`flush_if_due` at the same time.
+    beginning of a stream the relay log ends at the position, or after the received part of an incomplete transaction
+    (:attr:`kept`). Only the I/O thread calls :meth:`receive`. Another thread may call :meth:`flush_if_due` at the same
+    time.
 
     ``sync_every`` is the option ``--sync-relay-log``. After that many events the receiver forces the relay log and then
     ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the process
@@ -90,6 +91,14 @@ class Receiver:
         """
         self._file_ended = False
         """Whether the last chunk was the last one of its binlog file."""
+        self._kept: Kept | None = NOTHING_KEPT
+        """The size and CRC32 of the bytes after the last resume point. None if the relay log has other bytes there,
+        too, so that the transaction must be received again.
+        """
+        self._keeps = False
+        """Whether the bytes after the last resume point are still in the relay log. The first chunk of a new stream
+        tells whether they are needed.
+        """
         self._server_id = 0
         """The server id of the events that the slave itself makes, which is that of the master's format description."""
         self._checksum = False
@@ -102,6 +111,20 @@ class Receiver:
         self._another_master = False
         self._except_gtids = here.except_gtids
         relay_end.publish(here.relay_position)
+
+    @property
+    def kept(self) -> Kept:
+        """The size and CRC32 of the received part of an incomplete transaction at the end of the relay log. The master
+        need not send this part again. Without such a part, the value is ``NOTHING_KEPT``.
+        """
+        return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
+
+    def forget_kept(self) -> None:
+        """Let the next stream begin at the last transaction boundary, and not after the received part of an incomplete
+        transaction. The caller has found damage, and this part of the relay log may be damaged, too.
+        """
+        with self._lock:
+            self._kept = None
 
     @property
     def first_relay_file(self) -> Path | None:
@@ -131,9 +154,10 @@ class Receiver:
         ``auto_position`` the first stream and the first stream from another master begin by GTID. The events of another
         master begin a new relay log file, even if the new master's binlog file has the same name as the old one's.
 
-        If the previous stream ended inside a transaction, the events of this transaction are removed from the relay
-        log, because the master sends them again. ``family`` is that of the servers that wrote the master's binlog, and
-        ``names`` the collation by which the master compares names.
+        If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
+        (:attr:`kept`). The first chunk (message) of the new stream tells whether the master leaves these events out.
+        ``family`` is that of the servers that wrote the master's binlog, and ``names`` the collation by which the
+        master compares names.
 
         Raises StreamError when the existing relay logs have another family or collation, and RelayLogDamaged when the
         relay log does not reach the saved position.
@@ -151,18 +175,38 @@ class Receiver:
                 )
             # Until another master has accepted the position or sent its first chunk, the position belongs to the old
             # master's binlog file. The saved state must not combine this position with the other master's UUID.
-            of_stream = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
-            another_master = auto_position and bool(here.source_file) and here.master_uuid != master_uuid
+            kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
+            is_known = here.master_uuid == master_uuid
+            another_master = auto_position and bool(here.source_file) and not is_known
             by_gtid = another_master or (auto_position and not here.source_file)
-            self.place.go_back(here.model_copy(update=of_stream))
+            self._keeps = is_known and self._ends_with_kept()
+            self.place.go_back(here.model_copy(update=kept))
             self._master_uuid = master_uuid
-            self._relay_log.recover(here.relay_position)
+            if not self._keeps:
+                self._drop_kept(here)
             self._save(synced=False)
             self._completed.clear()
             self._next = None
             self._another_master = another_master
             self._except_gtids = here.retrieved if by_gtid else here.except_gtids
             return by_gtid
+
+    def _ends_with_kept(self) -> bool:
+        """Tell whether the relay log ends exactly with the received part of an incomplete transaction (:attr:`kept`).
+        If so, the master need not send this part again.
+        """
+        begin, end = self.place.now.relay_position, self._relay_log.position
+        if not self._kept or begin is None or end is None:
+            return False
+        return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
+
+    def _drop_kept(self, to: MasterInfo) -> None:
+        """Truncate the relay log to the position in ``to`` (a content of ``master.info``), and so remove the received
+        part of an incomplete transaction. Raises RelayLogDamaged if the relay log ends before the position.
+        """
+        self._kept, self._keeps = None, False
+        self._relay_log.recover(to.relay_position)
+        self._kept = NOTHING_KEPT
 
     def _note_master(self) -> None:
         description = FormatDescription.parse(self._relay_log.format_description())
@@ -190,7 +234,7 @@ class Receiver:
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
             self._relay_end.publish(to.relay_position)
-            self._relay_log.recover(to.relay_position)
+            self._drop_kept(to)
             self._completed.clear()
             other = bool(to.source_file) and to.filter_digest != self.filter_digest
             self.place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
@@ -264,6 +308,7 @@ class Receiver:
                 self._save(synced=self._sync_every > 0)
             finally:
                 self._relay_log.close()
+                self._kept = None
 
     def _enter_file(self, chunk: pb.Chunk) -> None:
         """Begin a new relay log file if the events of ``chunk`` (a message of the master's stream) come from a new
@@ -304,9 +349,22 @@ class Receiver:
         )
 
     def _begin_events(self, chunk: pb.Chunk) -> None:
-        """Prepare for the events of a binlog file, of which ``chunk`` is the first message. Raises StreamDamaged for an
-        unusable format description event.
+        """Prepare for the first events of a stream. The received part of an incomplete transaction (:attr:`kept`) stays
+        in the relay log if the master leaves these bytes out; otherwise it is removed.
+
+        Raises StreamError if the master leaves out another number of bytes, and StreamDamaged for an unusable format
+        description event.
         """
+        if chunk.kept_bytes != (self.kept.size if chunk.kept_bytes else 0):
+            raise StreamError(
+                f"{chunk.file}: the master leaves out {chunk.kept_bytes} bytes, but this slave has kept "
+                f"{self.kept.size}"
+            )
+        if chunk.kept_bytes:
+            self._keeps = False
+            return
+        if self._keeps:
+            self._drop_kept(self.place.now)
         try:
             description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
@@ -349,6 +407,7 @@ class Receiver:
         try:
             self._proof.check(events)
         except StreamDamaged as error:
+            self._kept = None
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
@@ -365,6 +424,8 @@ class Receiver:
             # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
             # transaction, or the offset in the relay log that belongs to its resume position is unknown. The previous
             # resume point therefore stays valid.
+            is_plain = not added and not chunk.HasField("completed")
+            self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
         with self.place.lock:
             for run in self._completed:
@@ -374,6 +435,7 @@ class Receiver:
                 source_position=chunk.resume_position,
                 relay_offset=position.offset + chunk.resume_bytes + added,
             )
+        self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
         """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions. A

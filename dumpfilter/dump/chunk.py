@@ -67,8 +67,18 @@ class Gaps:
         if segment.position is None or not len(self):
             return self
         end = self.row[:, K.G_END]
+        return self._with(K.G_END, np.where(end == K.OF_NEXT, K.OF_NEXT, segment.positions_of(end)))
+
+    def not_before(self, offset: int) -> Gaps:
+        """Return a copy in which every gap before byte ``offset`` of the message's events is moved to this byte. A gap
+        stands for consecutive transactions that the master dropped. The caller leaves out the first ``offset`` bytes,
+        because the slave has kept them, but the slave has received no gap among them.
+        """
+        return self._with(K.G_OFFSET, np.maximum(self.row[:, K.G_OFFSET], offset)) if offset else self
+
+    def _with(self, column: int, values: Integers) -> Gaps:
         row = self.row.copy()
-        row[:, K.G_END] = np.where(end == K.OF_NEXT, K.OF_NEXT, segment.positions_of(end))
+        row[:, column] = values
         return replace(self, row=row)
 
     def between(self, begin: int, end: int) -> Gaps:

@@ -172,7 +172,7 @@ class BinlogPosition(_message.Message):
     def __init__(self, file: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class DumpRequest(_message.Message):
-    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "other_filters_before", "except_gtids", "received_gtids", "net_timeout_ms", "line_rate")
+    __slots__ = ("slave_id", "gtid_set", "once", "chunk_size", "heartbeat_period_ms", "other_filters_before", "except_gtids", "received_gtids", "net_timeout_ms", "line_rate", "kept_bytes", "kept_crc32")
     SLAVE_ID_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
     GTID_SET_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,8 @@ class DumpRequest(_message.Message):
     RECEIVED_GTIDS_FIELD_NUMBER: _ClassVar[int]
     NET_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     LINE_RATE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KEPT_CRC32_FIELD_NUMBER: _ClassVar[int]
     slave_id: str
     gtid_set: str
     once: bool
@@ -194,7 +196,9 @@ class DumpRequest(_message.Message):
     received_gtids: str
     net_timeout_ms: int
     line_rate: int
-    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., net_timeout_ms: _Optional[int] = ..., line_rate: _Optional[int] = ..., **kwargs) -> None: ...
+    kept_bytes: int
+    kept_crc32: int
+    def __init__(self, slave_id: _Optional[str] = ..., gtid_set: _Optional[str] = ..., once: _Optional[bool] = ..., chunk_size: _Optional[int] = ..., heartbeat_period_ms: _Optional[int] = ..., other_filters_before: _Optional[bool] = ..., except_gtids: _Optional[str] = ..., received_gtids: _Optional[str] = ..., net_timeout_ms: _Optional[int] = ..., line_rate: _Optional[int] = ..., kept_bytes: _Optional[int] = ..., kept_crc32: _Optional[int] = ..., **kwargs) -> None: ...
 
 class AliveRequest(_message.Message):
     __slots__ = ("slave_id", "line_rate")
@@ -275,7 +279,7 @@ class Gaps(_message.Message):
     def __init__(self, source: _Optional[_Iterable[bytes]] = ..., offset: _Optional[_Iterable[int]] = ..., end: _Optional[_Iterable[int]] = ..., runs: _Optional[_Iterable[int]] = ..., run_source: _Optional[_Iterable[int]] = ..., run_first: _Optional[_Iterable[int]] = ..., run_length: _Optional[_Iterable[int]] = ..., hits: _Optional[_Iterable[int]] = ..., hit_kind: _Optional[_Iterable[_Union[RuleKind, str]]] = ..., hit_count: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "counts", "heartbeat", "end_of_log", "end_of_file", "begin_position", "previous_file", "gaps", "crc32")
+    __slots__ = ("file", "events", "format_description", "start_position", "end_position", "resume_position", "resume_bytes", "completed", "counts", "heartbeat", "end_of_log", "end_of_file", "begin_position", "previous_file", "gaps", "crc32", "kept_bytes")
     FILE_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -292,6 +296,7 @@ class Chunk(_message.Message):
     PREVIOUS_FILE_FIELD_NUMBER: _ClassVar[int]
     GAPS_FIELD_NUMBER: _ClassVar[int]
     CRC32_FIELD_NUMBER: _ClassVar[int]
+    KEPT_BYTES_FIELD_NUMBER: _ClassVar[int]
     file: str
     events: bytes
     format_description: bytes
@@ -308,7 +313,8 @@ class Chunk(_message.Message):
     previous_file: str
     gaps: Gaps
     crc32: int
-    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ...) -> None: ...
+    kept_bytes: int
+    def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
 
 class Slave(_message.Message):
     __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal", "lag_bytes", "lag_seconds")

@@ -85,7 +85,8 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
     """Return the CRC32 of a chunk's fields, at least 1. A chunk is one message of the stream to a slave.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
-    ``gaps`` and ``counts``, in this order. A field that later releases add is not covered.
+    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if this field is not 0. A field that later releases
+    add is not covered.
 
     ``events`` is the length of the chunk's events in bytes, and ``gaps`` the serialized message with the gaps (runs of
     dropped transactions). A parameter that is None is taken from ``chunk``.
@@ -112,10 +113,32 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
         chunk.gaps.SerializeToString(deterministic=True) if gaps is None else gaps,
         chunk.counts.SerializeToString(deterministic=True),
     ]
+    if chunk.kept_bytes:
+        parts.append(b"%d" % chunk.kept_bytes)
     for part in parts:
         crc = zlib.crc32(b"%d:" % len(part), crc)
         crc = zlib.crc32(part, crc)
     return crc or 1
+
+
+class Kept(NamedTuple):
+    """The size and CRC32 of the events of an incomplete transaction that a slave has received. These events lie after
+    the slave's last resume point, a transaction boundary at which a broken stream can begin again.
+
+    The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
+    """
+
+    size: int = 0
+    crc32: int = 0
+
+    def add(self, events: bytes | memoryview) -> Kept:
+        """Return a new :class:`Kept` that includes ``events``, the next events of the incomplete transaction that the
+        slave has received. The object itself stays unchanged.
+        """
+        return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
+
+
+NOTHING_KEPT = Kept()
 
 
 class Received(NamedTuple):
