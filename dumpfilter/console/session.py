@@ -19,7 +19,6 @@ import time
 import tomllib
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import resources
 from typing import Any
@@ -296,10 +295,9 @@ class Session:
         reads = not is_own and _READS.search(text) is not None
         seconds = min(given or DEFAULT_SECONDS, MOST_SECONDS) if reads else given or math.inf
         interrupt = running_interrupt()
-        interrupt.deadline, interrupt.notes = time.monotonic() + seconds, []
+        interrupt.deadline = time.monotonic() + seconds
         with held(self.limits.selects, interrupt) if reads else contextlib.nullcontext():
-            result = select(text, self._environment(), interrupt)
-        return replace(result, notes=interrupt.notes)
+            return select(text, self._environment(), interrupt)
 
     def _environment(self) -> Environment:
         variables = self.variables()

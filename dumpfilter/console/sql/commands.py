@@ -337,6 +337,6 @@ class Executor(Protocol):
 
         The functions may wait for replication. A function gets the values of the SQL call's arguments, and its
         parameters limit their number. The functions observe the interrupt and the time limit of the running statement
-        (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
+        (:func:`~dumpfilter.console.sql.interruption.running_interrupt`).
         """
         return {}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, SqlError
 
 _POLL_SECONDS = 0.05
@@ -27,8 +26,6 @@ class Interrupt(threading.Event):
         super().__init__()
         self.deadline = math.inf
         """The time at which the statement's time limit ends it (``time.monotonic``), seconds."""
-        self.notes: list[Note] = []
-        """The warnings of the functions that the statement has called."""
         self.on_set: Callable[[], object] = lambda: None
         """Called by the thread that interrupts the statement. An SQL function that waits sets this attribute, so that
         the call wakes the function.
