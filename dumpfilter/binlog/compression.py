@@ -246,21 +246,11 @@ def decode_transaction_payload(body: BytesLike) -> TransactionPayload:
     return TransactionPayload(compression, uncompressed, body[reader.at : reader.at + size])
 
 
-_FARTHEST_MATCH = 27
-"""The binary logarithm of the largest distance, in bytes, at which zstd looks for a repetition.
-
-A decompressor with default settings, as in MySQL, accepts no larger distance.
-"""
-
-
-def encode_transaction_payload(
-    events: BytesLike, level: int = 3, *, compression: int = ZSTD, far: bool = False
-) -> bytes:
+def encode_transaction_payload(events: BytesLike, level: int = 3, *, compression: int = ZSTD) -> bytes:
     """Return the body of a Transaction_payload event that holds the given events.
 
     ``events`` is one byte string of whole events without checksums. ``level`` is zstd's level, as in
-    ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE (uncompressed). With
-    ``far`` zstd also finds repetitions that lie up to 128 MiB apart, at little more cost.
+    ``binlog_transaction_compression_level_zstd`` (default 3). ``compression`` is ZSTD or NONE (uncompressed).
 
     >>> decode_transaction_payload(encode_transaction_payload(b"events")).open()
     b'events'
@@ -269,11 +259,7 @@ def encode_transaction_payload(
     if compression == NONE:
         payload = bytes(events)
     else:
-        settings = zstandard.ZstdCompressionParameters.from_level(
-            level,
-            source_size=len(events),
-            **({"enable_ldm": True, "window_log": _FARTHEST_MATCH} if far else {}),
-        )
+        settings = zstandard.ZstdCompressionParameters.from_level(level, source_size=len(events))
         payload = zstandard.ZstdCompressor(compression_params=settings).compress(events)
         fields.append((_OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD, len(events)))
     head = b""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +17,6 @@ import numpy.typing as npt
 from dumpfilter.base.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
-    NONE,
     decode_transaction_payload,
     encode_transaction_payload,
 )
@@ -32,15 +30,6 @@ from dumpfilter.dump.decision import Asked, columns_of, decide, hit_rows
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import COLUMN, Hits
 from dumpfilter.index.segment import Segment
-
-_USUAL_LEVEL = 3
-"""The zstd level for compressing a filtered transaction again, the server's default."""
-_BEST_LEVEL = 19
-"""The zstd level that is tried last, if no lower level makes the new event smaller than the original event."""
-_MOST_AT_BEST = 1 << 20
-"""The largest number of uncompressed bytes for which the best zstd level is tried. That level takes a second for each
-MiB.
-"""
 
 _LARGEST_EVENT = 0xFFFFFFFF
 """The size of the largest event that a header can announce, bytes."""
@@ -200,24 +189,8 @@ def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
     reader drops the other events by itself. Examples are a slave behind a slave, and one with ``FILTER_ON = 'MASTER'``.
     Raises BinlogUnsupported if the new event would be larger than any event may be.
     """
-    header = EventHeader.unpack(source)
-    around = HEADER_LENGTH + fd.checksum_length
-    forms = []
-    for body in _forms(events, decode_transaction_payload(fd.body(source)).compression):
-        forms.append(body)
-        if len(body) < header.size - around:
-            break
-    body = min(forms, key=len)
-    if around + len(body) > _LARGEST_EVENT:
+    compression = decode_transaction_payload(fd.body(source)).compression
+    body = encode_transaction_payload(events, compression=compression)
+    if HEADER_LENGTH + len(body) + fd.checksum_length > _LARGEST_EVENT:
         raise BinlogUnsupported("the part of a compressed transaction to send does not fit into one event")
-    return with_body(header, body, checksum=fd.checksum)
-
-
-def _forms(events: bytes, compression: int) -> Iterator[bytes]:
-    if compression == NONE:
-        yield encode_transaction_payload(events, compression=NONE)
-        return
-    yield encode_transaction_payload(events, _USUAL_LEVEL)
-    yield encode_transaction_payload(events, _USUAL_LEVEL, far=True)
-    if len(events) <= _MOST_AT_BEST:
-        yield encode_transaction_payload(events, _BEST_LEVEL)
+    return with_body(EventHeader.unpack(source), body, checksum=fd.checksum)

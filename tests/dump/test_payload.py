@@ -204,7 +204,9 @@ def test_a_dropped_part_never_goes_along(monkeypatch: pytest.MonkeyPatch) -> Non
     own = TableFlags(no_hr, subjects)
     imposed = TableFlags(Filter(), subjects, imposed=[BoundaryFilter(no_hr)])
     monkeypatch.setattr(
-        payload, "_forms", lambda events, _: [encode_transaction_payload(events, compression=NONE)]
+        payload,
+        "encode_transaction_payload",
+        lambda events, compression: encode_transaction_payload(events, compression=NONE),
     )
     for flags in (own, imposed):
         part = filter_payload(flags, segment, number, file.read)
