@@ -81,13 +81,6 @@ class PlacedPlan(ABC):
     """
 
     @property
-    def told(self) -> tuple[str, int]:
-        """The writer's binlog file and the position after the chunk (message), as slaves know them. The writer is the
-        server that wrote the events.
-        """
-        return self.positions.file, self.positions.end
-
-    @property
     def counts(self) -> Counts:
         """The numbers of events, bytes and transactions in the chunk (message to slaves). The numbers are complete once
         messages have been made.

@@ -174,8 +174,11 @@ class Dump:
         try:
             # The start position is checked before the first chunk. An unusable position then fails the request at once.
             place = self._place = await self._enter()
+            self._register.progress(self._slave, place.file, place.position, None)
+            self._sent_at = time.monotonic()
+            self.reached = Reached(*place.told, is_boundary=True, is_beginning=True)
             found = await self._find_kept(place)
-            announcement = self._announce(place)
+            announcement = self._encoding.announcement(place, None)
             rest = None
             if found is not None:
                 rest, position = found
@@ -266,12 +269,6 @@ class Dump:
                 raise
 
         return await self._reader.call(enter)
-
-    def _announce(self, place: DumpPlace) -> bytes:
-        self._register.progress(self._slave, place.file, place.position, None)
-        self._sent_at = time.monotonic()
-        self.reached = Reached(*place.told, is_boundary=True, is_beginning=True)
-        return self._encoding.announcement(place, None)
 
     async def _next_step(self) -> Step | CommitStep | None:
         """Take up a changed filter, and return the next chunks of the dump as a step. Wait for the binlog to grow if it
@@ -444,7 +441,8 @@ class Dump:
                 self._reader.prepare(step, number, chunk_size)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._register.progress(self._slave, piece.plan.file, piece.plan.end, piece.counts)
-            self.reached = Reached(*piece.told, piece.plan.end == piece.plan.resume)
+            told = piece.positions
+            self.reached = Reached(told.file, told.end, piece.plan.end == piece.plan.resume)
             for message in messages:
                 begun = time.monotonic()
                 yield message

@@ -163,8 +163,6 @@ log = logger("dumpfilter.master")
 
 _LOOK_SECONDS = 60.0
 """The interval between two checks for expired files, seconds."""
-_WARN_SECONDS = 24 * 3600.0
-"""The interval at which the warning about a slave that keeps files from expiry is repeated, seconds."""
 
 
 class StoreExpiry:
@@ -174,7 +172,7 @@ class StoreExpiry:
     all files above which the oldest may be removed, bytes.
 
     A file stays while a slave needs it. Slaves count that are connected, or that were last seen within the time of
-    ``--keep-slaves``. Once a day the log warns of a slave that keeps files from expiry.
+    ``--keep-slaves``. The log warns once of a slave that keeps files from expiry.
     """
 
     def __init__(
@@ -183,8 +181,8 @@ class StoreExpiry:
         self._service = service
         self._seconds, self._nbytes = seconds, nbytes
         self._looked_at = 0.0
-        self._warned_at: dict[SlaveIdentity, float] = {}
-        """The time of the last warning about each slave that keeps files from expiry, by the slave's identity."""
+        self._warned: set[SlaveIdentity] = set()
+        """The slaves that keep files from expiry, which the log has named."""
         self._failed = ""
 
     def run(self) -> list[str]:
@@ -254,11 +252,9 @@ class StoreExpiry:
         return min((places[slave.file] for slave in holders), default=wanted), holders
 
     def _warn(self, files: list[str], holders: list[KnownSlave]) -> None:
-        before, self._warned_at, now = self._warned_at, {}, time.monotonic()
+        before, self._warned = self._warned, {slave.peer.identity for slave in holders}
         for slave in holders:
-            at = before.get(slave.peer.identity, -math.inf)
-            self._warned_at[slave.peer.identity] = at if now - at < _WARN_SECONDS else now
-            if now - at < _WARN_SECONDS:
+            if slave.peer.identity in before:
                 continue
             log.warning(
                 "store not expired because of a slave",

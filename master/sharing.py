@@ -128,8 +128,6 @@ class Waiter:
         """The future that ends the present wait. None: the dump does not wait."""
         self.timer: asyncio.TimerHandle | None = None
         """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
-        self.due = 0.0
-        """The time of the timer on the monotonic clock, seconds."""
 
     def wake(self) -> None:
         """Wake the dump from its present wait, or end its next wait at once. Any thread may call this method."""
@@ -322,8 +320,7 @@ class SharedReader:
     def _wake_after(self, waiter: Waiter, seconds: float) -> None:
         if waiter.timer is not None:
             waiter.timer.cancel()
-        waiter.due = self._loop.time() + seconds
-        waiter.timer = self._loop.call_at(waiter.due, self._expire, waiter)
+        waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
 
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
@@ -655,9 +652,9 @@ class SharedReader:
         than its timer says. For example, an empty message may be due soon after the commits. ``waiter`` has the timer,
         and ``now`` is the loop's time, seconds.
         """
-        if waiter.timer is not None and waiter.due > now + QUIET_SECONDS:
+        if waiter.timer is not None and (due := waiter.timer.when()) > now + QUIET_SECONDS:
             seconds = follower.patience()
-            if waiter.due > now + seconds:
+            if due > now + seconds:
                 self._wake_after(waiter, seconds)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:

@@ -67,7 +67,7 @@ def test_the_oldest_files_go_until_the_store_is_small_enough(server: MasterServe
     assert left_after(server, nbytes=1) == NAMES[2:]
 
 
-def test_files_stay_for_a_slave_that_is_gone_and_the_log_says_so_once_a_day(server: MasterServer) -> None:
+def test_files_stay_for_a_slave_that_is_gone_and_the_log_says_so_once(server: MasterServer) -> None:
     remember(server, NAMES[1], days_ago=2)
     expiry = StoreExpiry(server.service, seconds=DAY)
     with capture_logs() as logs:
