@@ -41,7 +41,7 @@ class MasterView(NamedTuple):
 class Master(Facts[MasterView], prefix=PREFIX):
     """The metrics of a master as a whole, such as the size of its binlog and the delay of sending."""
 
-    serving = metric(lambda master: master.server.is_serving and not master.server.service.stopping)
+    serving = metric(lambda master: master.server.loop.is_running and not master.server.service.stopping)
     """1 while the gRPC server accepts calls."""
     binlog_readable = metric(lambda master: master.modified_at is not None)
     """1 if the scrape could read the newest binlog."""

@@ -13,7 +13,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, OutputError
@@ -262,15 +262,6 @@ class StoreExpiry:
                 state=slave.presence.value,
                 file=printable(slave.file),
                 held_files=len(files),
-                **self._end_of_keeping(slave),
+                hint="the files go once the slave has got past them, or is gone for --keep-slaves and cannot go on; "
+                "start it, raise --keep-slaves, or say UNREGISTER REPLICA",
             )
-
-    def _end_of_keeping(self, slave: KnownSlave) -> dict[str, str]:
-        if slave.presence is Presence.CONNECTED or not slave.last_seen_at:
-            return {"hint": "the slave is behind; the files go once it has got past them"}
-        end = datetime.fromtimestamp(slave.last_seen_at + self._service.known_slaves.keep_seconds, UTC)
-        return {
-            "until": end.isoformat(timespec="seconds"),
-            "hint": "then the files go, and the slave cannot go on; start it, raise --keep-slaves, or say UNREGISTER "
-            "REPLICA",
-        }

@@ -655,23 +655,18 @@ class MasterServer:
 
     def check(self) -> None:
         """Raise ServerDied when the asyncio loop has ended, although nobody has stopped the server."""
-        if not self.is_serving:
+        if not self.loop.is_running:
             raise ServerDied(
                 "the gRPC server has ended by itself, probably for want of memory; start the master again, with more "
                 "memory or fewer --max-dumps"
             )
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether the server's asyncio loop runs. The loop runs from the creation of the server to its stop."""
-        return self.loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:
         """End all dumps, stop the server, and close the binlog set. Running calls get ``grace`` seconds to end."""
         if self._stopped:
             return
         self._stopped = True
-        if self.is_serving:
+        if self.loop.is_running:
             with contextlib.suppress(TimeoutError):
                 self.loop.wait(self._stop(grace), grace + END_SECONDS)
         else:

@@ -126,11 +126,6 @@ class Access:
             self._right: dict[str, bytes] = {}
             self._absent = tuple(map(_absent, self._users.values()))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether every slave is accepted without a password, because no users are configured."""
-        return not self._users
-
     def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
         """Check the user name and password of a slave. Return the stored password that matched, or None if the master
         has no users.
@@ -710,7 +705,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 return [self.known_slaves.of(self.register.get(request.slave_id))]
             except NotRegistered as error:
                 raise AccessDenied(str(error)) from None
-        if self.access.is_open:
+        if not self.config.users:
             raise AccessDenied(
                 "this master has no users: ask with the slave_id of a registration, or look at the master's console"
             )

@@ -76,7 +76,7 @@ def test_files_stay_for_a_slave_that_is_gone_and_the_log_says_so_once(server: Ma
     (warning,) = [line for line in logs if line["log_level"] == "warning"]
     assert warning["event"] == "store not expired because of a slave"
     assert (warning["server_id"], warning["file"], warning["held_files"]) == (7, NAMES[1], 1)
-    assert "until" in warning
+    assert "--keep-slaves" in warning["hint"]
     # The keeping time ends, and nobody is waited for any longer.
     server.service.known_slaves.keep_seconds = DAY
     assert expiry.look() == [NAMES[1]]

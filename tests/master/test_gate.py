@@ -255,7 +255,7 @@ def test_a_server_whose_serving_loop_has_died_says_so() -> None:
     with serving() as (server, _):
         server.check()
         server.loop.end()
-        wait_for(lambda: not server.is_serving)
+        wait_for(lambda: not server.loop.is_running)
         with pytest.raises(ServerDied, match="start the master again"):
             server.check()
         assert ServerDied.exit_code == 1
