@@ -15,7 +15,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.edge import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import Account, MasterConfig
-from dumpfilter.master.service import Context
+from dumpfilter.master.service import AccessDenied, Context
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.relay_position import RelayPosition
@@ -99,7 +99,8 @@ def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) 
     with pytest.raises(BinlogUnreadable, match="configuration file cannot be used") as error:
         _ = served.reader
     assert error.value.momentary
-    assert not served.access.is_open
+    with pytest.raises(AccessDenied):
+        served.access.check("", "", peer="ipv4:127.0.0.1:1")
     configs.pop()
     assert served.store.binlogs.names == ["relay-bin.000001"]
     served.close()
