@@ -254,12 +254,8 @@ class Edge:
         options = self._options
         if self._for_replicas and not config.replicas:
             raise OptionError(
-                "--replica-port: no replica could log in: "
-                + (
-                    f"name at least one [[replica]] in {options.config}"
-                    if options.config is not None
-                    else "give --config FILE with at least one [[replica]]"
-                )
+                "--replica-port: no replica could log in: name at least one [[replica]] in "
+                f"{options.config or 'the file of --config'}"
             )
         for table, values, option, ports in (
             ("user", config.users, "--serve-port", self._for_slaves),

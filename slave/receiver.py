@@ -85,12 +85,8 @@ class Receiver:
         self._unsynced_events = 0
         self._completed: list[_Run] = []
         """The GTIDs that the master completed after the last resume point."""
-        self._next: tuple[str, int] | None = None
-        """The master's binlog file and the position in it at which the next chunk must begin. None before the first
-        chunk of a stream.
-        """
-        self._file_ended = False
-        """Whether the last chunk was the last one of its binlog file."""
+        self._last: pb.Chunk | None = None
+        """The last chunk of this stream, which the next one must follow. None before the first chunk of a stream."""
         self._kept: Kept | None = NOTHING_KEPT
         """The size and CRC32 of the bytes after the last resume point. None if the relay log has other bytes there,
         too, so that the transaction must be received again.
@@ -186,7 +182,7 @@ class Receiver:
                 self._drop_kept(here)
             self._save(synced=False)
             self._completed.clear()
-            self._next = None
+            self._last = None
             self._another_master = another_master
             self._except_gtids = here.retrieved if by_gtid else here.except_gtids
             return by_gtid
@@ -258,8 +254,7 @@ class Receiver:
                 self._begin_events(chunk)
             self._enter_file(chunk)
             self._append(chunk, events)
-            self._next = (chunk.file, chunk.end_position)
-            self._file_ended = chunk.end_of_file
+            self._last = chunk
             self._unsynced_events += chunk.counts.events_sent
             is_due = bool(self._sync_every) and self._unsynced_events >= self._sync_every
             is_later = self._sync_every > MOST_WAITED_FOR
@@ -277,17 +272,17 @@ class Receiver:
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
-        if self._next is None:
+        last = self._last
+        if last is None:
             return
-        file, position = self._next
-        if chunk.file == file and not self._file_ended:
-            is_next = chunk.begin_position == position and not chunk.format_description
+        if chunk.file == last.file and not last.end_of_file:
+            is_next = chunk.begin_position == last.end_position and not chunk.format_description
         else:
-            is_next = self._file_ended and chunk.previous_file == file and chunk.file != file
+            is_next = last.end_of_file and chunk.previous_file == last.file != chunk.file
         if not is_next:
             raise StreamDamaged(
-                f"{where}: a chunk of the stream is missing or repeated (the chunk before ended at {position} "
-                f"of {file})"
+                f"{where}: a chunk of the stream is missing or repeated (the chunk before ended at "
+                f"{last.end_position} of {last.file})"
             )
 
     def flush_if_due(self) -> None:
@@ -318,7 +313,7 @@ class Receiver:
         continue the file, and for a new file that begins inside a transaction of the old one.
         """
         here, position = self.place.now, self._relay_log.position
-        if not chunk.format_description and self._next is None:
+        if not chunk.format_description and self._last is None:
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
         continues = chunk.file == here.source_file and not self._another_master
         if continues and chunk.format_description:

@@ -209,8 +209,10 @@ class Reception:
         Items that a master's asyncio loop receives meanwhile are not returned.
         """
         while (item := self._deframer.next()) is None:
-            turns = self._follower.turns
-            if turns is not None and self._may_wait_in_loop:
+            turns, file = self._follower.turns, self._file
+            # The loop may wait while the source sends new events and no transaction needs its own sync to the disk.
+            is_live = file is not None and not file.is_ahead and self._store.policy is not Sync.TRANSACTION
+            if turns is not None and is_live and not self._has_more():
                 left = self._wait_in(turns)
                 if left is not None:
                     return left
@@ -220,16 +222,6 @@ class Reception:
             except OSError as error:
                 raise self._broken(error) from None
         return item
-
-    @property
-    def _may_wait_in_loop(self) -> bool:
-        """Whether the master's asyncio loop may wait for the source now, in place of the receiving thread. The loop may
-        wait if no data is waiting, the source is sending new events, and no sync to the disk is required after each
-        transaction.
-        """
-        if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
-            return False
-        return not self._has_more()
 
     def _wait_in(self, turns: Turns) -> Item | None:
         """Let the master's asyncio loop ``turns`` receive events in place of this thread. The loop stores them and

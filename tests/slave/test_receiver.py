@@ -120,6 +120,7 @@ def test_a_heartbeat_moves_the_position_only_forward(masters, tmp_path):
     heartbeat = master.heartbeat()
     slave.receiver.receive(heartbeat)
     assert slave.receiver.place.info == info
+    heartbeat = master.heartbeat()
     heartbeat.resume_position += 9
     heartbeat.end_position += 9
     slave.receiver.receive(masters.sealed(heartbeat))
