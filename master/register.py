@@ -201,7 +201,7 @@ class CounterBook:
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
         with self._lock:
-            copies = [replace(record, counts=record.counts.copy()) for record in self._records.values()]
+            copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
 
 

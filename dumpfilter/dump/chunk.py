@@ -166,9 +166,6 @@ class Counts:
         self.transactions_dropped += other.transactions_dropped
         self.bytes_gtid += other.bytes_gtid
 
-    def copy(self) -> Counts:
-        return Counts(*_COUNTS(self))
-
 
 class Reported(NamedTuple):
     """The GTIDs of the transactions in one segment (a part of a binlog file) that the slave does not have yet.

@@ -426,6 +426,10 @@ def hits_from_numbers(counts: dict[int, int]) -> Hits:
     return Hits({kind: count for kind, count in kinds.items() if kind is not None})
 
 
+_IMPOSSIBLE_LENGTH = "an event has an impossible length"
+_WRONG_CHECKSUM = "an event's checksum does not match"
+
+
 class EventProof:
     """A check of a stream of events for damage. The events are given piece by piece, and a piece may end inside an
     event, even inside its header.
@@ -456,9 +460,9 @@ class EventProof:
         data = np.frombuffer(events, np.uint8)
         end = int(whole_events(data, at, self._smallest, UNLIMITED))
         if end < 0:
-            raise _impossible_length()
+            raise StreamDamaged(_IMPOSSIBLE_LENGTH)
         if self._checksum and not all_sound(data, at, end):
-            raise _wrong_checksum()
+            raise StreamDamaged(_WRONG_CHECKSUM)
         if end < len(events):
             self._finish(events[end:])
 
@@ -477,7 +481,7 @@ class EventProof:
                 return at
             size = int.from_bytes(self._header[9:13], "little")
             if not self._smallest <= size <= MAX_EVENT:
-                raise _impossible_length()
+                raise StreamDamaged(_IMPOSSIBLE_LENGTH)
             self._left, self._crc = size - HEADER_LENGTH, zlib.crc32(self._header)
             self._header = b""
         rest = piece[at : at + self._left]
@@ -485,13 +489,5 @@ class EventProof:
         if self._checksum:
             self._crc = zlib.crc32(rest, self._crc)
             if not self._left and self._crc != SOUND:
-                raise _wrong_checksum()
+                raise StreamDamaged(_WRONG_CHECKSUM)
         return at + len(rest)
-
-
-def _impossible_length() -> StreamDamaged:
-    return StreamDamaged("an event has an impossible length")
-
-
-def _wrong_checksum() -> StreamDamaged:
-    return StreamDamaged("an event's checksum does not match")
