@@ -224,7 +224,7 @@ class _Connection:
         self.target, self.source = _End(self, link.up), _End(self, link.down)
         self.target.other, self.source.other = self.source, self.target
         self.ends = self.target, self.source
-        link.connections.add(self)
+        link.connections.append(self)
         link.note("connected")
         self._task = link.loop.create_task(self._run(accepted))
 
@@ -295,7 +295,8 @@ class Link:
         self.down, self.up = Line(shape, random), Line(shape, random)
         self._timers: dict[Line, asyncio.TimerHandle] = {}
         """For each direction the timer at whose end a full line accepts bytes again."""
-        self.connections: set[_Connection] = set()
+        self.connections: deque[_Connection] = deque()
+        """The open connections. The first one is read first."""
         self._accepted = 0
         """The number of connections that the link has accepted since it was opened."""
         self.lost = 0
@@ -444,6 +445,8 @@ class Link:
 
     def _resume(self, line: Line) -> None:
         line.resumed_at = self.now()
+        # The connection that is read first may fill the line again, so each one is the first in turn.
+        self.connections.rotate()
         self.update()
 
     def _ends(self) -> list[_End]:

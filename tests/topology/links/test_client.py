@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -425,6 +425,24 @@ def test_a_source_that_ends_ends_the_connection(links: LinkProcess) -> None:
         source.close()
         with suppress(ConnectionResetError):
             assert connection.recv(1) == b""
+
+
+def test_each_connection_of_a_full_link_gets_bytes(links: LinkProcess) -> None:
+    """The first connection took all free bytes of the link each time, and another one got none."""
+    source = Source(bytes(20_000_000))
+    port = links.open("shared", source.port, LinkShape(2_000_000))
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(port)) for _ in range(4)]
+        got = [0] * len(connections)
+        deadline = time.monotonic() + 20
+        while min(got) < 50_000 and time.monotonic() < deadline:
+            for number in range(len(connections)):
+                with suppress(BlockingIOError):
+                    got[number] += len(connections[number].recv(1 << 20, socket.MSG_DONTWAIT))
+            time.sleep(0.01)
+        links["shared"].cut()
+    assert min(got) >= 50_000
+    source.close()
 
 
 def test_a_reader_that_reads_nothing_holds_its_source_back(links: LinkProcess) -> None:
