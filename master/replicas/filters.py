@@ -6,8 +6,8 @@ when the configuration file is read again. Running dumps apply the new filter at
 If a ``[[replica]]`` table has ``connect``, the master also reads the filter that the replica itself applies, over a
 connection to the replica. MySQL and MariaDB show the rules of one kind in one text, with commas between them and
 without quotes. A rule may contain commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name
-``a,b``. So a text with a comma can be parsed in several ways. The master adopts such a text only if the operator says
-that no name has a comma (``commas_separate``).
+``a,b``. So a text with a comma can be parsed in several ways. The master drops an event only if the replica drops it
+under each of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import pymysql
@@ -56,7 +57,14 @@ less.
 
 _LONGEST_REASON = 300
 
+MOST_PIECES = 40
+"""The largest number of parts between commas in rules such as do-db, if commas may belong to names.
+
+Each sequence of neighbouring parts then becomes a rule, which makes 820 rules for 40 parts.
+"""
+
 _MYSQL_PAIRS = re.compile(r"\(([^(),]+),([^(),]+)\)(?:,(?=\()|$)")
+_KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 _MOMENTARY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError)
 
@@ -94,10 +102,30 @@ class FilterUnreadable(ReplicaRefused):
     """The error for a replica whose own filter the master cannot read. The text says what to do."""
 
 
-ReadFilter = Callable[[ConnectBack, Peer], Filter]
+@dataclass(frozen=True)
+class OwnFilter:
+    """The replication filter that a replica itself applies, as the master reads it from the replica. A comma in the
+    replica's answer may separate two rules or belong to a name; therefore the filter may be uncertain.
+    """
+
+    sure: Filter
+    """The filter with which the master drops events. This filter drops an event only if the replica drops the event
+    under every reading of the commas.
+    """
+    likely: Filter
+    """The most likely filter of the replica, in which every comma separates two rules."""
+    doubts: tuple[str, ...] = ()
+    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any such text, ``sure``
+    and ``likely`` are equal.
+    """
+    not_dropped: tuple[str, ...] = ()
+    """The texts among ``doubts`` whose rules ``sure`` leaves out. The master drops nothing because of these rules."""
 
 
-def read_own_filter(connect: ConnectBack, peer: Peer) -> Filter:
+ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
+
+
+def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     """Connect to the replica ``peer``, and return the filter that the replica itself applies to what it gets from this
     master.
 
@@ -138,7 +166,7 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> Filter:
         raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
 
 
-def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> Filter:
+def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> OwnFilter:
     cursor.execute("SELECT @@version AS version, @@lower_case_table_names AS lower_case")
     facts = _row(cursor)
     version = str(facts["version"])
@@ -220,29 +248,49 @@ def _cure(error: BaseException, connect: ConnectBack) -> str:
     )
 
 
-def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> Filter:
+def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
     """Parse the filter rules that a replica shows, and return the filter. ``texts`` has the replica's text for each
     kind of rule, such as ``a,b`` for REPLICATE_IGNORE_DB.
 
-    ``commas_separate`` says that every comma separates two rules, because no name has a comma. ``names`` says how the
-    replica compares names. Raises OptionError for a text that cannot be parsed, or that can be read in several ways.
+    With ``commas_separate`` every comma separates two rules; otherwise a comma may also belong to a name. ``names``
+    says how the replica compares names. Raises OptionError for a text that cannot be parsed, or that has too many
+    possible meanings.
     """
     _check_size(texts)
-    rules: list[Rule] = []
-    for kind, text in texts.items():
+    sure: list[Rule] = []
+    likely: list[Rule] = []
+    doubts: list[str] = []
+    not_dropped: list[str] = []
+    for kind in RuleKind:
+        text = texts.get(kind, "")
         if not text:
             continue
-        if kind is RuleKind.REWRITE_DB:
-            values = _pairs(text)
-        elif commas_separate or "," not in text:
-            values = text.split(",")
-        else:
-            raise OptionError(
-                f"{kind.sql_name}={printable(text, _LONGEST_EXAMPLE)} can be one rule or several; if no name has a "
-                "comma, say so with commas_separate = true in the [[replica]]"
-            )
-        rules += [make_rule(kind, value) for value in values]
-    return Filter(rules, names=names)
+        pieces = text.split(",")
+        # A wrong reading of a rewrite rule gives other names to all other rules, so it must be sure.
+        rewrites = [make_rule(kind, pair) for pair in _pairs(text)] if kind is RuleKind.REWRITE_DB else []
+        separate = rewrites or list(_rules(kind, pieces))
+        likely += separate
+        if rewrites or len(pieces) == 1 or commas_separate:
+            sure += separate
+            continue
+        doubts.append(f"{kind.sql_name}={text}")
+        if kind in _KEEPS:
+            if len(pieces) > MOST_PIECES:
+                raise OptionError(
+                    f"{kind.sql_name} has {len(pieces)} texts between commas, and commas may belong to names: if no "
+                    "name has a comma, say so with commas_separate = true"
+                )
+            # Any sequence of consecutive pieces may be one name.
+            sequences = combinations(range(len(pieces) + 1), 2)
+            sure += _rules(kind, [",".join(pieces[begin:end]) for begin, end in sequences])
+            continue
+        not_dropped.append(doubts[-1])
+        if kind is RuleKind.IGNORE_DB:
+            # MySQL asks wild rules about CREATE DATABASE only without any database rule. No name ends with a space.
+            sure.append(make_rule(kind, f"{text} "))
+    return OwnFilter(
+        Filter(sure, names=names), Filter(likely, names=names), tuple(doubts), tuple(not_dropped)
+    )
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
@@ -255,6 +303,15 @@ def _check_size(texts: Mapping[RuleKind, str]) -> None:
         raise OptionError(f"it has more than {MAX_RULES} rules: use wild rules")
     if any(len(piece) > MAX_NAME for text in texts.values() for piece in text.split(",")):
         raise OptionError(f"it has a rule of more than {MAX_NAME} characters")
+
+
+def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
+    for value in values:
+        try:
+            yield make_rule(kind, value)
+        except OptionError:
+            # No server accepts the value, so the commas around it belong to a longer name.
+            continue
 
 
 def _pairs(text: str) -> list[str]:
@@ -546,8 +603,9 @@ class ReplicaFilters:
         return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Connect to the replica ``peer`` and return the replica's own filter, by which the master drops events.
-        ``entry`` is the ``[[replica]]`` table, which says how to connect.
+        """Connect to the replica ``peer`` and return the filter by which the master drops events. This filter drops
+        only what the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to
+        connect.
 
         Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when the filter
         cannot be read.
@@ -557,16 +615,24 @@ class ReplicaFilters:
             own = self._read(entry.connect, peer)
         except FilterUnreadable as error:
             raise ReplicaRefused(f"adopt: {error}", momentary=error.momentary) from None
+        if own.not_dropped:
+            log.warning(
+                "rules of the replica are not adopted, since each text can be one rule or several",
+                **peer.fields,
+                address=str(peer.address),
+                rules=printable("; ".join(own.not_dropped)),
+                hint="the master sends these events; if no name has a comma, say so with commas_separate = true",
+            )
         with self._lock:
             old = self._adopted.get((peer.key, peer.server_id))
-            self._adopted[peer.key, peer.server_id] = own
-        if old is not None and (wider := passes_beyond(own, old)).beyond is not Beyond.NOTHING:
+            self._adopted[peer.key, peer.server_id] = own.sure
+        if old is not None and (wider := passes_beyond(own.sure, old)).beyond is not Beyond.NOTHING:
             text = (
                 "the replica's own filter has been widened: what the master dropped before does not come back, unless "
                 "the replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
             )
             _warn("adopted filter widened", peer, text, example=printable(wider.example))
-        return own
+        return own.sure
 
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
@@ -580,9 +646,7 @@ class ReplicaFilters:
         The master logs the warning, too. Raises ReplicaRefused with the warning as text.
         """
         try:
-            # A comma in a name is rare. At worst a warning of drift is wrong or missing.
-            separate = connect.model_copy(update={"commas_separate": True})
-            text, is_sure = _difference(self._read(separate, peer), used)
+            text, is_sure = _difference(self._read(connect, peer), used)
         except FilterUnreadable as error:
             text, is_sure = f"{_INCOMPARABLE}: {error}", False
         refuses = is_sure and entry.on_drift is OnDrift.REFUSE
@@ -609,26 +673,34 @@ class ReplicaFilters:
             return list(self._drifts.values())
 
 
-def _difference(own: Filter, used: ReplicationFilter) -> tuple[str, bool]:
+def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
     """Compare ``own``, the filter that a replica itself applies, with ``used``, the filter that the master uses for the
     replica. Return a warning text, and whether the warning is sure.
 
     The warning says that the replica would apply events that the master drops (drift), or that drift cannot be
-    excluded. The text is empty if there is no drift.
+    excluded. The text is empty if there is no drift. The warning is sure if the replica's own filter is wider under its
+    most likely reading.
     """
-    wider = passes_beyond(own, used)
-    match wider.beyond:
-        case Beyond.NOTHING:
-            return "", False
-        case Beyond.SOMETHING:
-            by = f"by {wider.rule}" if wider.rule is not None else "since no rule keeps them"
-            example = printable(wider.example, _LONGEST_EXAMPLE)
-            text = (
-                f"the replica's own filter is wider than its filter on the master: the replica would apply {example}, "
-                f"which the master drops ({printable(by, _LONGEST_EXAMPLE)}); give both the same rules"
-            )
-            return text, True
-    return f"{_INCOMPARABLE}: see to it that the master drops nothing that the replica wants", False
+    surely = passes_beyond(own.sure, used)
+    if surely.beyond is Beyond.NOTHING:
+        return "", False
+    likely = passes_beyond(own.likely, used) if own.doubts else surely
+    if likely.beyond is Beyond.SOMETHING:
+        by = f"by {likely.rule}" if likely.rule is not None else "since no rule keeps them"
+        example = printable(likely.example, _LONGEST_EXAMPLE)
+        text = (
+            f"the replica's own filter is wider than its filter on the master: the replica would apply {example}, "
+            f"which the master drops ({printable(by, _LONGEST_EXAMPLE)}); give both the same rules"
+        )
+        return text, True
+    reason = "see to it that the master drops nothing that the replica wants"
+    if likely.beyond is Beyond.NOTHING:
+        doubts = printable("; ".join(own.doubts), _LONGEST_EXAMPLE)
+        reason = (
+            f"{doubts} can be one rule or several; if no name has a comma, say so with commas_separate = true in the "
+            "[[replica]]"
+        )
+    return f"{_INCOMPARABLE}: {reason}", False
 
 
 def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:

@@ -10,7 +10,7 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ConnectBack, ReplicaEntry
 from dumpfilter.master.register import Register
-from dumpfilter.master.replicas.filters import FilterUnreadable, ReplicaFilters
+from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter, ReplicaFilters
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import entry
 
@@ -32,15 +32,22 @@ class Own:
     """The own filter of a replica, as a function that reads it. Tests change the rules and the error."""
 
     def __init__(self, *rules: str) -> None:
+        self.likely: tuple[str, ...] | None = None
         self.error: FilterUnreadable | None = None
         self.rules = rules
         self.reads = 0
 
-    def __call__(self, connect: ConnectBack, peer: Peer) -> Filter:
+    def __call__(self, connect: ConnectBack, peer: Peer) -> OwnFilter:
         self.reads += 1
         if self.error is not None:
             raise self.error
-        return Filter.from_options([f"--replicate-{rule}" for rule in self.rules])
+        likely = self.rules if self.likely is None else self.likely
+        doubts = () if self.likely is None else ("REPLICATE_IGNORE_DB=a,b",)
+        return OwnFilter(_filter(self.rules), _filter(likely), doubts, doubts)
+
+
+def _filter(rules: tuple[str, ...]) -> Filter:
+    return Filter.from_options([f"--replicate-{rule}" for rule in rules])
 
 
 def filters_of(entries: Sequence[ReplicaEntry], own: Own | None = None) -> ReplicaFilters:

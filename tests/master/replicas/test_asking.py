@@ -13,9 +13,8 @@ import pytest
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import ConnectBack, OnDrift
-from dumpfilter.master.replicas.filters import FilterUnreadable
+from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, SHOP, UUID, Replica, Serving, entry, serving
@@ -72,7 +71,7 @@ def test_an_adopted_filter_sends_what_the_same_rules_send(served: Serving, own: 
 def test_replicas_that_do_not_answer_delay_nobody_else(served: Serving) -> None:
     asked, go_on = threading.Semaphore(0), threading.Event()
 
-    def silent(connect: ConnectBack, peer: Peer) -> Filter:
+    def silent(connect: ConnectBack, peer: Peer) -> OwnFilter:
         asked.release()
         go_on.wait()
         raise FilterUnreadable("it was silent", momentary=True)

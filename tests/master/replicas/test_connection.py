@@ -18,13 +18,12 @@ from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
-from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.answers import ANNOTATE_ROWS
 from dumpfilter.master.replicas.connection import _MOST_ASKED
-from dumpfilter.master.replicas.filters import FilterUnreadable
+from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import (
     MARIADB,
@@ -513,7 +512,7 @@ def test_a_replica_that_leaves_is_not_asked_for_its_filter(wait_for: WaitFor) ->
     asked: list[int] = []
     over = threading.Event()
 
-    def read(_: ConnectBack, peer: Peer) -> Filter:
+    def read(_: ConnectBack, peer: Peer) -> OwnFilter:
         asked.append(peer.server_id)
         over.wait(60)
         raise FilterUnreadable("no answer", momentary=True)

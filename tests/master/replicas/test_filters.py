@@ -70,6 +70,14 @@ def test_without_its_filter_a_replica_is_not_served(momentary: bool) -> None:
     assert caught.value.momentary is momentary
 
 
+def test_rules_that_may_be_one_or_several_are_logged() -> None:
+    own = Own()
+    own.likely = ("ignore-db=a", "ignore-db=b")
+    with capture_logs() as logs:
+        assert rules(filters_of([adopting()], own)) == []
+    assert [line["rules"] for line in logs] == ["REPLICATE_IGNORE_DB=a,b"]
+
+
 def test_a_widened_filter_is_told_with_the_way_out() -> None:
     own = Own("do-db=a")
     filters = filters_of([adopting()], own)
@@ -131,10 +139,14 @@ def test_drift_is_refused_by_option() -> None:
 def test_what_cannot_be_compared_is_a_warning_only() -> None:
     own = Own("do-db=a")
     filters = filters_of([checked("ignore-db=a", "ignore-db=b", on_drift=OnDrift.REFUSE)], own)
-    own.error = FilterUnreadable("no way in", momentary=True)
-    with pytest.raises(ReplicaRefused, match=r"cannot be compared.*no way in") as caught:
+    own.rules, own.likely = (), ("ignore-db=a", "ignore-db=b")
+    with pytest.raises(ReplicaRefused, match=r"can be one rule or several.*commas_separate = true") as caught:
         filters.filter_for(PEER)
     assert caught.value.momentary
+    assert rules(filters) == ["ignore-db=a", "ignore-db=b"]
+    own.error = FilterUnreadable("no way in", momentary=True)
+    with pytest.raises(ReplicaRefused, match=r"cannot be compared.*no way in"):
+        filters.filter_for(PEER)
     assert rules(filters)
 
 

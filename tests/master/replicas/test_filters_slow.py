@@ -30,7 +30,7 @@ role = "all"
 user = "adopted"
 password = "replica-secret"
 adopt = true
-connect = {{ user = "reader", password_file = "{file}", tls = "{tls}", commas_separate = true }}
+connect = {{ user = "reader", password_file = "{file}", tls = "{tls}" }}
 
 [[replica]]
 user = "warned"

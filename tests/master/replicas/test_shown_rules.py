@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.channels import ConfiguredBy, Setting
+from dumpfilter.filter.compare import Beyond, passes_beyond
+from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
-from dumpfilter.master.replicas.filters import read_rules
+from dumpfilter.master.replicas.filters import MOST_PIECES, read_rules
 
 MYSQL = NameRules("mysql")
 NAMES = st.text("ab,", min_size=1, max_size=4)
@@ -33,17 +35,18 @@ def shown(rules: list[Rule]) -> dict[RuleKind, str]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), NAMES, NAMES), max_size=5))
-def test_no_rule_is_read_in_another_way(given: list[tuple[RuleKind, str, str]]) -> None:
+def test_what_is_surely_dropped_the_replica_drops(given: list[tuple[RuleKind, str, str]]) -> None:
     rules = [
         make_rule(kind, database if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB) else f"{database}.{table}")
         for kind, database, table in given
     ]
-    texts = shown(rules)
-    if any("," in text for text in texts.values()):
-        with pytest.raises(OptionError, match=r"can be one rule or several.*commas_separate = true"):
-            read_rules(texts, commas_separate=False, names=MYSQL)
-    else:
-        assert set(read_rules(texts, commas_separate=False, names=MYSQL).rules) == set(rules)
+    read = read_rules(shown(rules), commas_separate=False, names=MYSQL)
+    # No name ends with a space.
+    impossible = [rule for rule in read.sure.rules if rule.value.endswith(" ")]
+    for names in (NameRules("mysql"), NameRules("mariadb")):
+        own, sure = Filter([*rules, *impossible], names=names), Filter(read.sure.rules, names=names)
+        assert passes_beyond(own, sure).beyond is Beyond.NOTHING
+    assert bool(read.doubts) == any("," in text for text in shown(rules).values())
 
 
 @given(
@@ -55,19 +58,51 @@ def test_without_commas_in_names_they_are_exact(given: list[tuple[RuleKind, str,
         for kind, database, table in given
     ]
     read = read_rules(shown(rules), commas_separate=True, names=MYSQL)
-    assert set(read.rules) == set(rules)
+    assert set(read.sure.rules) == set(read.likely.rules) == set(rules)
+    assert not read.doubts
+
+
+def test_one_rule_or_two() -> None:
+    read = read_rules(
+        {RuleKind.IGNORE_DB: "a,b", RuleKind.DO_TABLE: "s.x,s.y"}, commas_separate=False, names=MYSQL
+    )
+    assert list(map(str, read.sure.rules)) == [
+        "--replicate-ignore-db=a,b ",
+        "--replicate-do-table=s.x",
+        "--replicate-do-table=s.x,s.y",
+        "--replicate-do-table=s.y",
+    ]
+    assert list(map(str, read.likely.rules)) == [
+        "--replicate-ignore-db=a",
+        "--replicate-ignore-db=b",
+        "--replicate-do-table=s.x",
+        "--replicate-do-table=s.y",
+    ]
+    assert read.doubts == ("REPLICATE_IGNORE_DB=a,b", "REPLICATE_DO_TABLE=s.x,s.y")
+    assert read.not_dropped == ("REPLICATE_IGNORE_DB=a,b",)
 
 
 @pytest.mark.parametrize("text", ["(a,b),(c,d)", "a->b,c->d"])
 def test_rewrite_rules_of_both_servers(text: str) -> None:
     read = read_rules({RuleKind.REWRITE_DB: text}, commas_separate=False, names=MYSQL)
-    assert [rule.pair for rule in read.rules] == [("a", "b"), ("c", "d")]
+    assert [rule.pair for rule in read.sure.rules] == [("a", "b"), ("c", "d")]
+    assert read.sure.rules == read.likely.rules
 
 
 @pytest.mark.parametrize("text", ["(a,b,c)", "(a,(b)", "(a,b)(c,d)", "(a,b),", "a->b,c", "a->b->c", "a"])
 def test_a_rewrite_rule_must_be_sure(text: str) -> None:
     with pytest.raises(OptionError, match="can be read in several ways"):
         read_rules({RuleKind.REWRITE_DB: text}, commas_separate=True, names=MYSQL)
+
+
+def test_many_rules_need_the_operators_word() -> None:
+    text = ",".join(f"d{n}" for n in range(MOST_PIECES + 1))
+    with pytest.raises(OptionError, match="commas_separate = true"):
+        read_rules({RuleKind.DO_DB: text}, commas_separate=False, names=MYSQL)
+    assert (
+        len(read_rules({RuleKind.DO_DB: text}, commas_separate=True, names=MYSQL).sure.rules)
+        == MOST_PIECES + 1
+    )
 
 
 @pytest.mark.parametrize(
