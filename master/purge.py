@@ -6,14 +6,17 @@ the files that a known slave still needs.
 
 from __future__ import annotations
 
+import glob
 import itertools
 import math
+import os
 import re
 import stat
 import time
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, OutputError
@@ -49,7 +52,7 @@ def purge(
     The call deletes the files before the file ``to``, or the files last written before the time ``before``. The newest
     file always stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay,
     with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. With ``is_own`` this process writes the set, which it receives
-    from a server, and its newest file may be marked as in use. A new index file replaces the old one before any file is
+    from a server, and no other process needs to be looked for. A new index file replaces the old one before any file is
     deleted. Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID
     index is deleted with the file.
 
@@ -66,8 +69,7 @@ def purge(
         names = binlogs.names
         if to is not None and Path(to).name not in names:
             raise ER_UNKNOWN_TARGET_BINLOG()
-        if not is_own:
-            _check_unused(binlogs)
+        notes = [] if is_own else _check_unused(binlogs)
         wanted, warnings = _wanted(binlogs, None if to is None else Path(to).name, before)
         in_use = Counter(reading)
         going = list(itertools.takewhile(lambda name: not in_use[name], wanted))
@@ -90,7 +92,7 @@ def purge(
                 path.unlink(missing_ok=True)
     except (OSError, OutputError, BinlogError) as error:
         raise SqlError(1377, "HY000", f"Fatal error during log purge: {error}") from error
-    return going, warnings
+    return going, notes + warnings
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
@@ -114,16 +116,47 @@ def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tupl
     return found, []
 
 
-def _check_unused(binlogs: BinlogSet) -> None:
-    """Raise SqlError 1375 if the newest file is marked as in use. A server that runs marks its newest file, and would
-    rewrite the index file, which it keeps open, without regard to a purge by others.
+def _check_unused(binlogs: BinlogSet) -> list[Note]:
+    """Check that no server is writing the binlog set, and return warnings. Raises SqlError 1375 if a process is writing
+    it.
+
+    A file's header may be marked as in use although no visible process writes the file. Such a file was copied from a
+    running server, or its server crashed. Then the warning says so.
     """
     newest = binlogs.names[-1]
     with binlogs.file(newest) as file:
-        if file.in_use:
-            raise _prohibited(
-                f"a server writes this set ({newest} is marked as in use): purge it on that server"
-            )
+        if not file.in_use:
+            return []
+    writer = writer_of(binlogs.path(newest))
+    if writer is not None:
+        raise _prohibited(f"process {writer} writes this set ({newest}): purge it on that server")
+    text = f"{newest} is marked as in use, but no process that can be seen here has it open for writing"
+    return [Note("Warning", 1105, text)]
+
+
+def writer_of(path: Path) -> int | None:
+    """Return the id of another process that has the file open for writing, or None when none is found.
+
+    Only root sees the processes of other users, and nobody sees those of other containers. Usually a user who cannot
+    inspect a server's process cannot delete the server's files either. Raises OSError for a missing file.
+    """
+    wanted = path.stat()
+    for descriptor in glob.iglob("/proc/[0-9]*/fd/*"):
+        process, number = descriptor.split("/")[2::2]
+        # The process may close the file after the directory was listed.
+        with suppress(OSError):
+            if (
+                int(process) != os.getpid()
+                and os.path.samestat(os.stat(descriptor), wanted)
+                and _writes(Path(f"/proc/{process}/fdinfo/{number}"))
+            ):
+                return int(process)
+    return None
+
+
+def _writes(fdinfo: Path) -> bool:
+    flags = re.search(r"^flags:\s*(\d+)", fdinfo.read_text(), re.MULTILINE)
+    return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 _BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)

@@ -24,7 +24,7 @@ from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.purge import purge
+from dumpfilter.master.purge import purge, writer_of
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore, uuid_of
 from dumpfilter.master.who import Peer
@@ -111,10 +111,30 @@ def test_an_unknown_file(directory: Path) -> None:
 
 
 def test_a_set_that_a_server_writes_is_the_servers_to_purge(directory: Path) -> None:
-    mark(directory / NAMES[2], in_use=True)
-    with pytest.raises(SqlError, match=r"1375 .*bin\.000003 is marked as in use.*purge it on that server"):
-        purge(BinlogSet.open(directory), to="bin.000003")
+    newest = directory / NAMES[2]
+    mark(newest, in_use=True)
+    hold = "import sys; file = open(sys.argv[1], sys.argv[2]); print('open', flush=True); sys.stdin.read()"
+    for mode, writes in (("ab", True), ("rb", False)):
+        with subprocess.Popen(
+            [sys.executable, "-c", hold, newest, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as server:
+            assert server.stdout.readline() == b"open\n"
+            assert writer_of(newest) == (server.pid if writes else None)
+            if writes:
+                with pytest.raises(SqlError, match=rf"1375 .*process {server.pid} .*purge it on that server"):
+                    purge(BinlogSet.open(directory), to="bin.000003")
+            server.stdin.close()
     assert files(directory) == NAMES
+
+
+def test_a_set_that_was_copied_from_a_running_server_can_be_purged(directory: Path) -> None:
+    mark(directory / NAMES[2], in_use=True)
+    gone, notes = purge(BinlogSet.open(directory), to="bin.000002")
+    assert gone == NAMES[:1]
+    assert [note.message for note in notes] == [
+        "bin.000003 is marked as in use, but no process that can be seen here has it open for writing"
+    ]
+    assert files(directory) == NAMES[1:]
 
 
 def test_files_without_an_index_are_not_purged(directory: Path) -> None:
