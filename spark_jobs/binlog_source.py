@@ -11,9 +11,8 @@ options.
 When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
 :func:`without_traceback` and :func:`short` remove the traceback from expected errors, such as a missing file.
 
-With filter pushdown, Spark passes the conditions of a query's WHERE clause to the data source as filter objects. The
-data source then leaves out files and parts of files in which no event can meet them. Spark evaluates all conditions for
-each event itself.
+With filter pushdown, the data source evaluates conditions of a query's WHERE clause instead of Spark. Spark passes the
+conditions as filter objects. Each becomes a predicate on one column, with SQL's three-valued logic.
 
 Spark reads a stream in micro-batches, and stores the query's progress in a checkpoint. The progress is an offset such
 as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position is a
@@ -22,16 +21,18 @@ transaction boundary, or 4, where a file's format description event begins.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import datasource as D
 from pyspark.sql.datasource import (
     DataSource,
@@ -57,10 +58,11 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
 from dumpfilter.spark_jobs.ranges import FileIndex, FilePart, Range, follow_xa, index_file, look_for_xa
-from dumpfilter.spark_jobs.source.columns import IMAGES
+from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
     FIRST,
+    Predicate,
     image_reader,
     invalid_dates_of,
     plan_ranges,
@@ -73,41 +75,107 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_CAN_MEET: dict[type[Filter], Callable[[Any, Any, Any], bool]] = {
-    D.EqualTo: lambda low, high, value: low <= value <= high,
-    D.In: lambda low, high, values: any(low <= value <= high for value in values),
-    D.LessThan: lambda low, high, value: low < value,
-    D.LessThanOrEqual: lambda low, high, value: low <= value,
-    D.GreaterThan: lambda low, high, value: high > value,
-    D.GreaterThanOrEqual: lambda low, high, value: high >= value,
-    D.StringStartsWith: lambda low, high, value: low.startswith(value),
-    D.StringEndsWith: lambda low, high, value: low.endswith(value),
-    D.StringContains: lambda low, high, value: value in low,
+_TIMESTAMP = TYPES["timestamp"]
+_PYTHON_TYPES: dict[pa.DataType, type] = {
+    pa.string(): str,
+    pa.int64(): int,
+    pa.int32(): int,
+    pa.bool_(): bool,
+    _TIMESTAMP: datetime.datetime,
 }
-"""For each type of condition, whether any value from ``low`` to ``high`` can meet the condition with ``value``."""
+_COSTLY = ("gtid", "database", "table", "statement_kind", "rows", "sql")
 
 
-def may_hold(conditions: Iterable[Filter], path: str, start: int, end: int) -> bool:
-    """Tell whether the bytes of the binlog file ``path`` from ``start`` to ``end`` - 1 can contain an event that meets
-    all conditions of a WHERE clause.
+def _kind(values: pa.Array) -> pa.DataType:
+    # A query may compare a 32-bit column with a number that needs 64 bits, so every integer becomes a 64-bit number.
+    return pa.int64() if pa.types.is_integer(values.type) else values.type
 
-    Only comparisons of the columns ``file`` and ``position`` with values are evaluated, so the file need not be read.
+
+def _compare(compare: Callable[..., pa.Array]) -> Callable[[pa.Array, Any], pa.Array]:
+    return lambda values, other: compare(values, pa.scalar(other, _kind(values)))
+
+
+def _equal_or_both_null(values: pa.Array, other: Any) -> pa.Array:
+    if other is None:
+        return pc.is_null(values)
+    return pc.fill_null(pc.equal(values, pa.scalar(other, _kind(values))), False)
+
+
+def _among(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
+    """Return a Boolean array that tells for each element of ``values`` whether it is in the list ``wanted``, like SQL's
+    ``IN``.
+
+    A null in ``values`` gives null (unknown). If ``wanted`` has a null, an element that is not in ``wanted`` also gives
+    null.
     """
-    name = file_name(path)
-    bounds: dict[tuple[str, ...], tuple[Any, Any]] = {
-        ("file",): (name, name),
-        ("position",): (start, end - 1),
-    }
-    for one in conditions:
-        given: Any = one
-        if type(one) not in _CAN_MEET or given.attribute not in bounds:
-            continue
-        low, high = bounds[given.attribute]
-        values = given.value if isinstance(one, D.In) else (given.value,)
-        is_comparable = all(type(value) is type(low) for value in values)
-        if is_comparable and not _CAN_MEET[type(one)](low, high, given.value):
-            return False
-    return True
+    kind = _kind(values)
+    known = [one for one in wanted if one is not None]
+    found = pc.is_in(values.cast(kind), value_set=pa.array(known, kind))
+    unknown = pc.is_null(values) if len(known) == len(wanted) else pc.invert(found)
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+_TESTS: dict[type[D.Filter], Callable[[pa.Array, Any], pa.Array]] = {
+    D.IsNull: lambda values, _: pc.is_null(values),
+    D.IsNotNull: lambda values, _: pc.is_valid(values),
+    D.EqualTo: _compare(pc.equal),
+    D.EqualNullSafe: _equal_or_both_null,
+    D.GreaterThan: _compare(pc.greater),
+    D.GreaterThanOrEqual: _compare(pc.greater_equal),
+    D.LessThan: _compare(pc.less),
+    D.LessThanOrEqual: _compare(pc.less_equal),
+    D.In: _among,
+    D.StringStartsWith: pc.starts_with,
+    D.StringEndsWith: pc.ends_with,
+    D.StringContains: pc.match_substring,
+}
+_OF_TEXTS = (D.StringStartsWith, D.StringEndsWith, D.StringContains)
+
+
+def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
+    if isinstance(filter, D.Not):
+        return pc.invert(_evaluate(filter.child, values))
+    return _TESTS[type(filter)](values, getattr(filter, "value", None))
+
+
+def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
+    """Return a Spark filter (a condition of a WHERE clause) as a predicate that the data source evaluates. ``types``
+    has the Arrow types of the query's columns by name.
+
+    Return None if the data source cannot evaluate the condition exactly as Spark would, so that Spark must evaluate the
+    condition. This is always so for the columns of changed rows (``row``, ``before``, ``after``), because an event may
+    have several changed rows.
+    """
+    inner: Any = filter.child if isinstance(filter, D.Not) else filter
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    if type(inner) not in _TESTS or len(path) != 1 or path[0] not in types or path[0] in ROW_TYPES:
+        return None
+    column, value = path[0], getattr(inner, "value", None)
+    values = tuple(value or ()) if type(inner) is D.In else (value,)
+    if type(inner) in _OF_TEXTS:
+        comparable = isinstance(value, str) and types[column] == pa.string()
+    else:
+        comparable = all(_fits(one, types[column]) for one in values)
+    limits = None if isinstance(filter, D.Not) else values
+    return Predicate(column, partial(_evaluate, filter), limits) if comparable else None
+
+
+def _fits(value: Any, column: pa.DataType) -> bool:
+    if value is None:
+        return True
+    if column == _TIMESTAMP:
+        return isinstance(value, datetime.datetime) and value.tzinfo is not None
+    if isinstance(value, bool) and column != pa.bool_():
+        return False
+    return isinstance(value, _PYTHON_TYPES[column])
+
+
+def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
+    """Return the conditions of a WHERE clause in another order: those on columns that are cheap to compute come first.
+
+    For events that fail a cheap condition, expensive columns such as ``gtid`` or ``rows`` are then not computed.
+    """
+    return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
 
 
 class Offset(TypedDict):
@@ -329,7 +397,7 @@ def register(spark: SparkSession) -> None:
 
     Spark finds an installed data source by itself, so most programs need no call. A call has two effects.
     ``spark.read.format("binlog")`` then works even where Spark does not find the package ``pyspark_binlog``. The data
-    source then reads only the files and parts of files that a WHERE clause needs. The Spark setting for this,
+    source then evaluates conditions of a WHERE clause itself, and need not read all files. The Spark setting for this,
     ``spark.sql.python.filterPushdown.enabled``, is off by default.
     """
     spark.conf.set(PUSHDOWN, "true")
@@ -340,8 +408,8 @@ class BinlogDataSource(DataSource):
     """The Spark data source ``binlog``, by which a query reads binlog events as rows. Spark asks an object of this
     class for the schema and the reader of a query.
 
-    With filter pushdown (the setting ``spark.sql.python.filterPushdown.enabled``), the data source skips files and
-    parts of files in which no event can meet a WHERE clause.
+    If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source itself evaluates the conditions of
+    a WHERE clause that it can evaluate (filter pushdown). All other conditions are left to Spark.
     """
 
     @classmethod
@@ -385,7 +453,7 @@ class BinlogReader(DataSourceReader):
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
-        self._conditions: list[Filter] = []
+        self._predicates: list[Predicate] = []
 
     @property
     def pushFilters(self) -> _OptionalPushdown:
@@ -396,22 +464,25 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def _push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Store the conditions of the query's WHERE clause for :meth:`partitions`. Return all of them, because Spark
-        evaluates them for each event.
+        """Accept the conditions that the data source evaluates exactly as Spark would, and return the other conditions,
+        which Spark evaluates.
+
+        ``filters`` are the conditions of the query's WHERE clause. The accepted conditions are stored for
+        :meth:`partitions` and :meth:`read`.
         """
-        self._conditions = filters
-        return filters
+        found = [(one, predicate_of(one, self._options.types)) for one in filters]
+        self._predicates = cheap_first(predicate for _, predicate in found if predicate is not None)
+        return [one for one, predicate in found if predicate is None]
 
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of binlog files to read, one for each Spark task. Parts in which no event can meet the
-        query's conditions on ``file`` and ``position`` are left out. Spark calls this method on the driver.
+        accepted conditions are left out. Spark calls this method on the driver.
 
         Raises BinlogError for a missing or damaged file. With ``onCorrupt=skip``, the damaged part is left out instead,
         and a warning is logged.
         """
-        can_hold = partial(may_hold, self._conditions)
-        return [InputPartition(one) for one in plan_ranges(self._options, can_hold)]
+        return [InputPartition(one) for one in plan_ranges(self._options, self._predicates)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a binlog file, which :meth:`partitions` returned, as Arrow batches. Spark
@@ -421,22 +492,25 @@ class BinlogReader(DataSourceReader):
         warning is logged. Even then, raises BinlogUnreadable if the operating system cannot read the file, and
         ColumnsChanged if the table of the option ``table`` was altered.
         """
-        yield from _events(partition, self._options, self._columns, skip=self._options.skip_corrupt)
+        skip = self._options.skip_corrupt
+        yield from _events(partition, self._options, self._columns, self._predicates, skip=skip)
 
 
 def _events(
     partition: InputPartition,
     options: SourceOptions,
     columns: Sequence[str],
+    predicates: Sequence[Predicate] = (),
     *,
     skip: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of the part of a binlog file that ``partition`` names, as Arrow batches. Spark passes the
     partition to a task of the query. Nothing is yielded for the empty partition of a query that has nothing to read.
 
-    ``options`` are those of the query, and ``columns`` the names of the batches' columns. Raises BinlogError without a
-    traceback for damage. With ``skip``, the batches end before the damage instead, and a warning is logged. Errors that
-    are no damage (BinlogUnreadable, ColumnsChanged) are raised all the same.
+    ``options`` are those of the query, ``columns`` the names of the batches' columns, and ``predicates`` the conditions
+    that an event must meet. Raises BinlogError without a traceback for damage. With ``skip``, the batches end before
+    the damage instead, and a warning is logged. Errors that are no damage (BinlogUnreadable, ColumnsChanged) are raised
+    all the same.
     """
     wanted = partition.value
     if not isinstance(wanted, Range):
@@ -444,7 +518,7 @@ def _events(
     counts: Counter[str] = Counter()
     try:
         images = image_reader(options, counts)
-        yield from read_batches(wanted, options, columns, images=images)
+        yield from read_batches(wanted, options, columns, predicates, images=images)
         told = invalid_dates_of(options, counts)
         if told:
             _log.warning("%s, from %d to %d: %s", file_name(wanted.path), wanted.start, wanted.end, told)
@@ -455,7 +529,8 @@ def _events(
 
 
 class _OptionalPushdown(functools.partial[Iterable[Filter]]):
-    """A method ``pushFilters`` that Spark accepts whether filter pushdown is on or off.
+    """A method ``pushFilters`` that Spark accepts whether filter pushdown is on or off. With filter pushdown, a data
+    source evaluates conditions of a query's WHERE clause itself.
 
     While ``spark.sql.python.filterPushdown.enabled`` is off (the default), Spark rejects a reader that overrides
     ``pushFilters``. Spark recognizes an override by the method's attribute ``__func__``, so this object shows the base

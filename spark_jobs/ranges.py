@@ -43,7 +43,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
-from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.scanner import MAX_OPENED, FileScanner
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
@@ -147,6 +147,8 @@ def blocks_of(
     *,
     verify: bool = True,
     block_size: int = BLOCK_SIZE,
+    statements: bool = True,
+    payloads: bool = True,
 ) -> Iterator[Block]:
     """Read a range (part of a binlog file) about ``block_size`` bytes at a time. Yield each of these blocks, with the
     events that a scan found in it.
@@ -160,6 +162,9 @@ def blocks_of(
             adds new ones.
         verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
+        statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, they have the
+            constant PENDING or PENDING_XA in place of a number, and compressed transactions are not decompressed.
+        payloads: whether compressed transactions are decompressed.
 
     After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
     cancelled. Raises BinlogError with file and position for a damaged or truncated file.
@@ -170,10 +175,12 @@ def blocks_of(
         subjects,
         sources,
         verify=verify,
+        statements=statements,
         prepared={
             xid: ALWAYS if held is None else subjects.any_of(map(subjects.number_of, held))
             for xid, held in wanted.prepared
         },
+        max_opened=MAX_OPENED if payloads else 0,
     )
     position = max(wanted.start, file.first_event)
     with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:

@@ -105,6 +105,25 @@ _OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *
 transactions again. All other columns come from the arrays of the scan.
 """
 
+OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
+"""The columns whose values come from the statements' texts (and, for rows events, from table maps). Statements are
+parsed only for queries that use one of these columns, or that open compressed transactions.
+"""
+
+
+def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return a Boolean array that marks the elements of ``values`` for which ``test`` is true.
+
+    ``test`` maps an Arrow array of values to an array of Booleans. A null in its result means unknown, as in SQL, and
+    counts as false. For a dictionary array, each distinct value is tested once.
+    """
+    is_dictionary = isinstance(values, pa.DictionaryArray)
+    asked = pa.concat_arrays([values.dictionary, pa.nulls(1, pa.string())]) if is_dictionary else values
+    found = np.asarray(pc.fill_null(test(asked), False).to_numpy(zero_copy_only=False), np.bool_)
+    # A value without a word has the number of the null after the words.
+    return found[values.indices.fill_null(len(asked) - 1).to_numpy()] if is_dictionary else found
+
+
 # A list, since a process imports pandas for its first array, in 0.3 seconds. The planning of a query needs no array.
 _TYPE_WORDS = [event_name(kind) for kind in range(256)]
 _ROWS_WORDS = ("INSERT", "UPDATE", "DELETE")
@@ -148,6 +167,7 @@ class EventColumns:
         sources: the register of the GTID sources (server UUIDs, or MariaDB's domain and server ids) whose numbers the
             segments have.
         wanted: the names of the columns that the caller will read. Other columns need not be available.
+        opened: whether each event inside a compressed transaction gets its own row.
         filters: a mapping from the name of a column that shows a filter's decisions to the filter's index in ``sent``.
         image_reader: reads the values in changed rows.
         sent: the filters' decisions about all events. None if no column needs the decisions, or for the format
@@ -161,13 +181,14 @@ class EventColumns:
         sources: SourceNumbers,
         *,
         wanted: Collection[str],
+        opened: bool,
         filters: Mapping[str, int],
         image_reader: RowImageReader,
         sent: SentEvents | None = None,
     ) -> None:
         self.file = _text(file)
         self._subjects, self._sources = subjects, sources
-        self._wanted = frozenset(wanted)
+        self._wanted, self._opened = frozenset(wanted), opened
         self._filters, self._sent = filters, sent
         self._images, self._counter = image_reader, RowCounter()
         self._named: list[_Named] = []
@@ -182,7 +203,7 @@ class EventColumns:
         ``data`` is a uint8 array of the file's bytes from ``segment.start`` on. Raises BinlogError for a compressed
         transaction, or a rows event, that cannot be decoded.
         """
-        payloads = dict(sorted(segment.payloads.items()))
+        payloads = dict(sorted(segment.payloads.items())) if self._opened else {}
         count = segment.offset.size
         self.segment = segment
         self.outer: Int64 = np.arange(count)
@@ -363,13 +384,6 @@ class EventColumns:
                 named = _Named(_text(database), _text(table), kind)
             self._named.append(named)
         return self._named
-
-    def is_of(self, database: str, table: str) -> npt.NDArray[np.bool_]:
-        """Return a Boolean array that marks the events whose columns ``database`` and ``table`` have these values."""
-        named = [one[:2] == (database, table) for one in self.named()]
-        # An event without a subject (table or statement) has the index -1, which selects the appended False.
-        found: npt.NDArray[np.bool_] = np.array([*named, False])[self.subject]
-        return found
 
     def kinds(self, events: Chosen) -> npt.NDArray[np.int8]:
         """Return for each chosen event its kind of statement (INSERT, CREATE TABLE …), as an index into the list

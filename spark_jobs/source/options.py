@@ -164,6 +164,10 @@ class SourceOptions:
     """The binlog set: the path or URI of its index file or of its directory, or a list of binlog files."""
     asked_columns: tuple[str, ...] | None = None
     """The columns named in the option ``columns``, in the user's order. None: the default columns."""
+    opened: bool = True
+    """Whether each event inside a compressed transaction gets a row, in addition to the row of the
+    Transaction_payload event.
+    """
     verify: bool = True
     """Whether the events' checksums are verified."""
     range_size: int = RANGE_SIZE
@@ -254,6 +258,7 @@ class SourceOptions:
         made = cls(
             sources=_sources(given),
             asked_columns=_listed_names(given, "columns"),
+            opened=_choice(given, "payloads", "opened", "closed") == "opened",
             verify=_choice(given, "verify", "true", "false") == "true",
             range_size=_size(given, "rangeSize", RANGE_SIZE),
             skip_corrupt=_choice(given, "onCorrupt", "stop", "skip") == "skip",
@@ -277,7 +282,7 @@ class SourceOptions:
 
 
 _NAMES = (
-    "path, paths, files, columns, verify, rangeSize, onCorrupt, startingPosition, maxBytesPerTrigger, "
+    "path, paths, files, columns, payloads, verify, rangeSize, onCorrupt, startingPosition, maxBytesPerTrigger, "
     "filter, slaves, rows, table, columnNames, newColumns"
 )
 

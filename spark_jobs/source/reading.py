@@ -9,16 +9,18 @@ Table_map events. An ALTER TABLE changes them, so the struct has the columns of 
 
 from __future__ import annotations
 
+import difflib
 import logging
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import ROWS, EventType
@@ -30,9 +32,10 @@ from dumpfilter.binlog.rows_events import TABLE_ID_LENGTH, decode_rows_header, d
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.scanner import FileScanner
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
 from dumpfilter.spark_jobs.ranges import (
@@ -49,11 +52,13 @@ from dumpfilter.spark_jobs.ranges import (
 )
 from dumpfilter.spark_jobs.source.columns import (
     IMAGES,
+    OF_SUBJECTS,
     ROW_TYPES,
     TEXT_TYPES,
     EventColumns,
     encoded,
     exploded,
+    true_of,
 )
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
 
@@ -65,22 +70,38 @@ includes this event.
 """
 
 
+class Predicate(NamedTuple):
+    """A condition of a query's WHERE clause on one column, which the Spark data source evaluates itself."""
+
+    column: str
+    test: Callable[[pa.Array], pa.Array]
+    """Return whether the condition holds for each of the values: true, false, or null for unknown, as in SQL."""
+    limits: tuple[Any, ...] | None = None
+    """The values with which the condition compares the column, such as 5 in ``position > 5``. None for a NOT.
+
+    A condition that is true for any number of an interval is true at an end of the interval, or at one of these values
+    that lies inside. So a few tests decide about a whole interval.
+    """
+
+
 def read_batches(
     wanted: Range,
     options: SourceOptions,
     columns: Sequence[str] | None = None,
+    predicates: Sequence[Predicate] = (),
     *,
     images: RowImageReader | None = None,
     for_parquet: bool = False,
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one part of a binlog file as Arrow batches in file order. In exploded form, yield the changed
-    rows of these events.
+    """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
+    In exploded form, yield the changed rows of these events.
 
     Parameters:
         wanted: the part of the file to read, which consists of complete transactions.
         options: the options of the query. Only events that pass ``options.filter`` are yielded.
         columns: the names of the batches' columns. None: the columns of ``options``.
+        predicates: conditions on columns, from the query's WHERE clause.
         images: the reader of changed rows (:func:`image_reader`). A reader of an earlier part of the file already knows
             the tables that it has met. None: a new reader.
         for_parquet: whether the batches have the schema :func:`encoded`, with dictionaries for repeated texts.
@@ -93,13 +114,18 @@ def read_batches(
     schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
     if for_parquet:
         schema = encoded(schema)
-    needed = set(schema.names)
+    if options.table is not None:
+        of_table = zip(("database", "table"), options.table, strict=True)
+        predicates = (*predicates, *(Predicate(name, partial(pc.equal, value)) for name, value in of_table))
+    tested = {predicate.column for predicate in predicates}
+    needed = {*schema.names, *tested}
     if options.exploded:
         # The rows of all events are read, and therefore counted, whichever columns are asked for.
-        needed = needed - {"rows"} | {*IMAGES}
+        needed = needed - ({"rows"} - tested) | {*IMAGES}
     filters = {name: k for name, k in options.slave_of_column.items() if name in needed}
     if options.filter is not None:
         filters[FILTER] = len(options.slaves)
+    statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
     reader = images or image_reader(options)
     with open_file(wanted.path) as file:
@@ -111,13 +137,14 @@ def read_batches(
                 subjects,
                 sources,
                 wanted=needed,
+                opened=options.opened,
                 filters=filters,
                 image_reader=reader,
                 sent=sent,
             )
             for block in blocks:
                 events.take(block.segment, block.data)
-                yield from _batches(events, schema, options)
+                yield from _batches(events, schema, predicates, options)
 
         if wanted.start <= FIRST:
             yield from events_of([_head(file)], None)
@@ -140,7 +167,7 @@ def read_batches(
             for block in blocks(verify=options.verify):
                 sent.add(block.segment)
         verify = options.verify and sent is None
-        yield from events_of(blocks(verify=verify), sent)
+        yield from events_of(blocks(verify=verify, statements=statements, payloads=options.opened), sent)
 
 
 def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = None) -> RowImageReader:
@@ -187,18 +214,20 @@ def _head(file: BinlogFile) -> Block:
     return Block(segment, data)
 
 
-def _batches(events: EventColumns, schema: pa.Schema, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Yield one Arrow batch with the rows of ``events`` that pass the query's filter, and that belong to the query's
-    table if it has one. Yield nothing if there are no such rows. ``schema`` has the batch's columns.
+def _batches(
+    events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield one Arrow batch with the rows of ``events`` for which the query's filter and all predicates are true. Yield
+    nothing if there are no such rows.
+
+    ``schema`` has the batch's columns. ``predicates`` are the conditions of the query's WHERE clause.
     """
-    keep = None
-    if options.filter is not None or options.table is not None:
-        wanted = np.ones(len(events), np.bool_)
-        if options.filter is not None:
-            wanted &= events.sent[FILTER]
-        if options.table is not None:
-            wanted &= events.is_of(*options.table)
-        keep = np.flatnonzero(wanted)
+    keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
+    for predicate in predicates:
+        if keep is not None and not keep.size:
+            break
+        passed = np.flatnonzero(true_of(predicate.test, events.column(predicate.column, keep)))
+        keep = passed if keep is None else keep[passed]
     images = events.changed_rows(keep) if options.exploded else None
     count = len(events) if keep is None else keep.size
     if not count:
@@ -217,29 +246,28 @@ def _batches(events: EventColumns, schema: pa.Schema, options: SourceOptions) ->
 
 def plan_ranges(
     options: SourceOptions,
-    may_hold: Callable[[str, int, int], bool] = lambda path, start, end: True,
+    predicates: Sequence[Predicate] = (),
     on_damage: Callable[[Damage], object] = _log.warning,
 ) -> list[Range]:
     """Return the ranges (parts of binlog files) that a query must read, one for each task.
 
-    ``may_hold`` tells whether the query needs any event in a part of a file. The arguments are the file's path, and the
-    part's start and end. Parts without such an event are omitted. A file without one is not even opened, unless the
-    query has filters, which need the XA transactions of all files.
+    ``predicates`` are the query's conditions on columns. Ranges in which they cannot be true are omitted. A file
+    excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA transactions
+    of all files.
 
     Raises BinlogError for a missing or damaged file, and OptionError for an address with a syntax error. With
     ``options.skip_corrupt``, the damaged part of a file is skipped instead, and ``on_damage`` is called with the
     damage.
     """
+    of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     parts = file_parts(BinlogSet.open(options.sources).addresses)
-    if not options.definitions:
-        parts = [one for one in parts if may_hold(one.path, 0, sys.maxsize)]
     read = ReadOptions(
         on_corrupt="skip" if options.skip_corrupt else "stop",
         verify=options.verify,
         range_size=options.range_size,
     )
     run = ThreadRunner()
-    indexes = index_files(parts, run, read)
+    indexes = index_files([one for one in parts if may_hold(of_file, one.path, 0, 1)], run, read)
     for index in indexes:
         if index.damage is not None:
             on_damage(index.damage)
@@ -249,7 +277,7 @@ def plan_ranges(
             found, _ = follow_xa(found, run(look_for_xa, found, "following XA transactions"))
         names = IndexedSet(tuple(indexes), ()).newest.names
         found = [replace(one, names=names) for one in found]
-    return [one for one in found if may_hold(one.path, one.start, one.end)]
+    return [one for one in found if may_hold(predicates, one.path, one.start, one.end)]
 
 
 def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
@@ -264,6 +292,34 @@ def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
         return []
     return [Range(index.path, *both) for both in pairwise((start, *(index.bounds[1:] or (index.end,))))]
 
+
+def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -> bool:
+    """Tell whether the bytes of the binlog file ``path`` from ``start`` to ``end`` - 1 can contain an event for which
+    all predicates are true.
+
+    Only predicates on the columns ``file`` and ``position`` are evaluated, so the file need not be read.
+    """
+    for one in predicates:
+        if one.column == "file":
+            values = pa.array([file_name(path)])
+        elif one.column == "position" and one.limits is not None:
+            # A comparison that is true anywhere in the part is true at an end of the part, or at a value of its own.
+            inside = [value for value in one.limits if value is not None and start <= value < end]
+            values = pa.array([start, end - 1, *inside], pa.int64())
+        else:
+            continue
+        if not pc.any(one.test(values)).as_py():
+            return False
+    return True
+
+
+_HINTS = 3
+"""The maximum number of similar table names in the error about an unknown table."""
+
+_ROWS_HEADER = 8
+"""The number of leading bytes of a rows event's header that are ignored when headers are compared: the table id and
+the flags.
+"""
 
 NEW_COLUMNS = "new_columns"
 """The name of the struct field that holds columns added to a table after the query's columns were fixed."""
@@ -281,7 +337,7 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
 
     Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise the
     whole set is read. ``warn`` is called if row images lack columns, because a null in the structs may then be an
-    unknown value.
+    unknown value. ``warn`` is also called if only some of the binlogs record the column names.
 
     Raises BinlogError for a missing or damaged file. With the option ``skipCorrupt`` the damaged part is skipped
     without a warning, because the query itself warns of the damage. Raises OptionError if the set has no changed rows
@@ -290,13 +346,16 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     """
     if options.table is None or options.row_types is not None:
         return options
-    name = ".".join(options.table)
+    wanted, name = TableSubject(*options.table), ".".join(options.table)
     # The query itself tells of damaged files.
     ranges = plan_ranges(options, on_damage=lambda damage: None)
-    looks = ThreadRunner()(partial(_look, table=options.table), ranges, "reading tables")
+    looks = ThreadRunner()(partial(_look, table=wanted), ranges, "reading tables")
     read = [version for look in looks for version in look.versions.values()]
     if not read:
-        raise OptionError(f"option table: the binlog set has no changed rows of {name}")
+        others = {other for look in looks for other in look.others}
+        near = " or ".join(difflib.get_close_matches(name, sorted(others), _HINTS))
+        meant = f"; did you mean {near}?" if near else ""
+        raise OptionError(f"option table: the binlog set has no changed rows of {name}{meant}")
     tables = [table for table, _ in read]
     _check_names(name, options.names, tables)
     versions = [(with_names(table, options.names), family) for table, family in read]
@@ -306,6 +365,8 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
         found = _with_map(found)
     if any(look.lacks for look in looks):
         warn(_lacking_columns(name, any(look.is_partial for look in looks)))
+    if not options.names and len({table.has_names for table in tables}) > 1:
+        warn(_half_named(name, tables))
     return replace(
         options, row_types=(found, found), known_columns=known if options.new_columns == "stop" else None
     )
@@ -353,12 +414,34 @@ def _lacking_columns(name: str, is_partial: bool) -> str:
     )
 
 
+def _half_named(name: str, tables: Sequence[Table]) -> str:
+    """Return a warning about the table ``name``, for which only some binlogs record the names of columns. ``tables``
+    has the versions of the table that the binlogs contain.
+    """
+
+    def kinds(table: Table) -> list[tuple[int, int]]:
+        return [(column.type, column.metadata) for column in table.columns]
+
+    others = [kinds(table) for table in tables if not table.has_names]
+    lists = {
+        ",".join(column.name for column in one.columns)
+        for one in tables
+        if one.has_names and all(kinds(one) == other for other in others)
+    }
+    names = lists.pop() if len(lists) == 1 else "NAMES"
+    return (
+        f"some binlogs have the names of the columns of {name}, and others do not (binlog_row_metadata is not FULL): "
+        f"their values are in @1, @2 and so on, beside the names; --column-names '{names}' (the option columnNames of "
+        "Spark) joins them, if the columns have not changed"
+    )
+
+
 class _Look:
     """The data that a task collects from one range (part of a binlog file), from which the types of a table's columns
     are determined.
 
-    The data are the versions of the table that the option ``table`` names. A version is the table's columns as one
-    Table_map event describes them.
+    The data are the versions of the table that the option ``table`` names, and the names of all tables. A version is
+    the table's columns as one Table_map event describes them.
     """
 
     def __init__(self) -> None:
@@ -366,10 +449,13 @@ class _Look:
         """The versions of the table. The key is the body of a Table_map event without the table id, so that equal
         versions count once.
         """
+        self.others: set[str] = set()
         self.lacks = False
         """Whether any row image of the table lacks columns."""
         self.is_partial = False
         """Whether any update whose row images lack columns contains only the changes of a JSON value."""
+        self._headers: set[tuple[int, bytes]] = set()
+        self._lengths: dict[int, int] = {}
 
     def add(self, kind: EventType, body: bytes, fd: FormatDescription) -> None:
         """Record what an event tells about the table that the option ``table`` names. A table map gives a version of
@@ -391,7 +477,7 @@ class _Look:
             self.is_partial |= kind == EventType.PARTIAL_UPDATE_ROWS
 
 
-def _look(wanted: Range, table: tuple[str, str]) -> _Look:
+def _look(wanted: Range, table: TableSubject) -> _Look:
     subjects, sources = Subjects(), SourceNumbers()
     found = _Look()
     with open_file(wanted.path) as file:
@@ -401,12 +487,18 @@ def _look(wanted: Range, table: tuple[str, str]) -> _Look:
             subjects,
             sources,
             wanted=TEXT_TYPES,
+            opened=True,
             filters={},
             image_reader=RowImageReader(),
         )
         for block in blocks_of(file, wanted, subjects, sources, verify=False):
             events.take(block.segment, block.data)
-            is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS])
-            for event in np.flatnonzero(is_map_or_rows & events.is_of(*table)).tolist():
+            is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS]) & (events.subject >= 0)
+            known = np.unique(events.subject[is_map_or_rows]).tolist()
+            # A table can have two numbers.
+            numbers = [k for k in known if subjects.members(k) is None and subjects[k] == table]
+            for event in np.flatnonzero(is_map_or_rows & np.isin(events.subject, numbers)).tolist():
                 found.add(EventType(events.type[event]), events.body(event), events.format_description)
+    tables = (one for one in subjects.since(0) if isinstance(one, TableSubject))
+    found.others = {f"{one.database}.{one.table}" for one in tables}
     return found

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import datasource as D
 
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
+from dumpfilter.spark_jobs.binlog_source import predicate_of
 from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
 from dumpfilter.spark_jobs.ranges import FilePart, Range, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
@@ -65,6 +67,8 @@ def test_every_event_of_a_made_file_is_a_row(made: MadeBinlog, range_size: int, 
     ranges = [Range("made", a, b) for a, b in pairwise(bounds)]
     wanted = events_of(made.data[: made.boundaries[-1]], file.name)
     assert read(file, ranges, block_size=block_size) == wanted
+    closed = [row for row in wanted if row["inner"] is None]
+    assert read(file, ranges, block_size=block_size, opened=False) == closed
 
 
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])
@@ -103,6 +107,20 @@ def test_statements_have_their_texts(name: str) -> None:
     assert ("BEGIN", False) in texts or name != "mysql-statement"
     assert ("BEGIN", True) in texts or name != "mysql-payloads"
     assert len(texts) > 10
+
+
+def test_a_condition_on_texts_chooses_events() -> None:
+    path = next(path for path in RECORDED if path.parent.name == "mysql-mixed")
+    options = SourceOptions("unread", asked_columns=("position",))
+    whole = Range(str(path), 4, path.stat().st_size)
+    predicate = predicate_of(D.StringStartsWith(("sql",), "CREATE DATABASE"), options.types)
+    assert predicate is not None
+    found = [row for batch in read_batches(whole, options, None, [predicate]) for row in batch.to_pylist()]
+    texts = read(path, [whole], asked_columns=("position", "sql"))
+    assert found
+    assert found == [
+        {"position": row["position"]} for row in texts if (row["sql"] or "").startswith("CREATE DATABASE")
+    ]
 
 
 def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:

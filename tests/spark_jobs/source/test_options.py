@@ -24,6 +24,7 @@ def test_options_that_cannot_be_are_refused() -> None:
         {"nothing": "1"},
         {"columns": "size,size"},
         {"columns": "siz"},
+        {"payloads": "ajar"},
         {"verify": "1"},
         {"rangeSize": "0"},
         {"rangeSize": "1x"},
@@ -48,6 +49,7 @@ def test_options_are_read() -> None:
         {
             "FILES": "/a/bin.000001\n/a/bin.000002\n",
             "columns": "size, type",
+            "payloads": "closed",
             "verify": "False",
             "rangesize": "2M",
             "onCorrupt": "skip",
@@ -56,7 +58,7 @@ def test_options_are_read() -> None:
     )
     assert options.sources == ["/a/bin.000001", "/a/bin.000002"]
     assert options.columns == ("size", "type")
-    assert (options.verify, options.skip_corrupt) == (False, True)
+    assert (options.opened, options.verify, options.skip_corrupt) == (False, False, True)
     assert (options.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
     assert SourceOptions.parse({"path": "/x"}) == SourceOptions("/x")
 

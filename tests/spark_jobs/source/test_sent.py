@@ -7,7 +7,6 @@ must send the same events.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader, may_hold
+from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader, predicate_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.support import RECORDED_SETS
@@ -115,10 +114,12 @@ def test_a_condition_on_the_file_leaves_the_decisions_as_they_are() -> None:
     files = {row[0] for row in rows}
     assert len(files) > 1
     for file in files:
+        one_file = predicate_of(EqualTo(("file",), file), options.types)
+        assert one_file is not None
         found = [
             tuple(row.values())
-            for one in plan_ranges(options, partial(may_hold, [EqualTo(("file",), file)]))
-            for batch in read_batches(one, options, columns)
+            for one in plan_ranges(options, [one_file])
+            for batch in read_batches(one, options, columns, [one_file])
             for row in batch.to_pylist()
         ]
         assert found == [row for row in rows if row[0] == file]

@@ -109,7 +109,7 @@ def test_a_schema_of_the_users_own_chooses_columns_and_types() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"table": "rowtypes.intz"}, r"no changed rows of rowtypes.intz"),
+        ({"table": "rowtypes.intz"}, r"no changed rows of rowtypes.intz; did you mean rowtypes.ints"),
         ({"table": "orders"}, "'orders' has not the form database.table"),
         ({"table": "shop.orders", "rows": "events"}, "leave out rows=events"),
         ({"columnNames": "a,b"}, "add the option table"),
@@ -144,11 +144,16 @@ def test_images_that_lack_columns_are_told(table: str, said: list[str], tmp_path
         assert words in done.stderr
 
 
-def test_the_names_of_some_binlogs_are_given_for_the_others() -> None:
+def test_a_table_with_names_in_some_binlogs_is_told() -> None:
     files = "\n".join(str(path_of(name)) for name in ("mysql97-minimal", "mysql97-full"))
+    given = {"files": files, "table": "rowtypes.ints"}
+    said: list[str] = []
+    with_types(SourceOptions.parse(given), said.append)
+    assert len(said) == 1
     names = "id,t,tu,s,su,m,mu,i,iu,b,bu,bo,z,y"
-    given = {"files": files, "table": "rowtypes.ints", "columnNames": names}
-    options = with_types(SourceOptions.parse(given))
+    assert f"--column-names '{names}'" in said[0]
+    options = with_types(SourceOptions.parse({**given, "columnNames": names}), said.append)
+    assert len(said) == 1
     assert options.row_types is not None
     assert [field.name for field in options.row_types[1]] == names.split(",")
 
