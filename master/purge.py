@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, OutputError

@@ -43,6 +43,7 @@ The server's source calls this byte ``perform_full_authentication`` (sha2_passwo
 """
 
 _NONCE_LENGTH = 20
+_SHA2_LENGTH = 32
 _KEY = secrets.token_bytes(16)
 
 REQUEST_PUBLIC_KEY = b"\x02"
@@ -74,6 +75,15 @@ def new_nonce() -> bytes:
 
 def _xor(left: bytes, right: Iterable[int]) -> bytes:
     return bytes(map(xor, left, right))
+
+
+def plugin_of(response: bytes) -> str:
+    """Return the name of the authentication plugin that a client uses without naming it in the login.
+
+    The length of ``response``, the client's digest of the password, tells the plugin: mysql_native_password or
+    caching_sha2_password.
+    """
+    return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE
 
 
 def plugins_for(password: StoredPassword, *, preferred: str = NATIVE) -> tuple[str, ...]:

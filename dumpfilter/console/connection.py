@@ -299,7 +299,7 @@ class Connection:
         if password.crypt is not None and password.sha2 is None:
             password = replace(password, sha2=port.proved.get(password.crypt))
         plugins = auth.plugins_for(password, preferred=preferred)
-        plugin, response = login.plugin or auth.NATIVE, login.response
+        plugin, response = login.plugin or auth.plugin_of(login.response), login.response
         if plugin not in plugins or not response:
             # The client may prefer another authentication plugin than the one in the greeting. Then its first response
             # is empty, and the console asks again with the client's plugin.

@@ -455,9 +455,7 @@ class Login(NamedTuple):
     """
     database: str
     plugin: str
-    """The name of the client's authentication plugin. Empty for a client older than MySQL 5.5, which has only
-    mysql_native_password.
-    """
+    """The name of the client's authentication plugin. Empty if the client names none."""
     collation: int
     attributes: Mapping[str, str]
     """The client's description of itself (connection attributes), such as ``program_name``."""

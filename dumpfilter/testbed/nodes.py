@@ -41,7 +41,7 @@ from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers import server as servers
 from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
-from dumpfilter.topology.model import Kind, Node, NodeError, Workload, semantics_of
+from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
 from dumpfilter.topology.notations import toml_value
 
 # -- masters and slaves
@@ -806,4 +806,4 @@ def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     the set grows by this rate.
     """
     span = None if model.rate is None else Span(START, model.size * _BITS / model.rate)
-    return generate(directory, model.size, style=model.style, seed=model.seed, span=span)
+    return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)

@@ -77,6 +77,9 @@ _ONLY_SERVE: Mapping[Kind, str] = {
 }
 """The kinds of nodes that can have no sources, options and certificate, each with its name for errors."""
 
+DEFAULT_STYLE: Family = "mysql"
+"""The server family (MySQL or MariaDB) whose binlog format a generated workload has if no real server reads it."""
+
 AT_ONCE = "at-once"
 """The value of a recording's ``speed`` that makes all its transactions available when the topology starts."""
 
@@ -289,8 +292,10 @@ class Workload(Model):
     rate: Rate | None = None
     """The bits per second by which the set grows. None: all of it is there at once."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
-    style: Family = "mysql"
-    """The server family (MySQL or MariaDB) in whose binlog format the workload is generated."""
+    style: Family | None = None
+    """The server family (MySQL or MariaDB) in whose binlog format the workload is generated. None (only before the
+    topology is resolved): the family of the first real server that reads the workload, or else ``mysql``.
+    """
 
 
 class Node(Model):
@@ -589,19 +594,25 @@ def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
 
 
 def _completed(ordered: list[Node]) -> list[Node]:
-    """Return the nodes with their roles (master or slave of dumpfilter), and with the new masters that are inserted.
+    """Return the nodes with their roles (master or slave of dumpfilter), with the new masters that are inserted, and
+    with the styles of workloads (generated binlog sets). A style is the server family whose binlog format a set has.
 
-    A master is inserted where a source and its readers need one between them, such as a server and a slave. ``ordered``
-    has sources before their readers, and so has the result.
+    A master is inserted where a source and its readers need one between them, such as a server and a slave. A workload
+    without its own style gets the family of the first real server that reads its binlog, directly or through other
+    nodes. ``ordered`` has sources before their readers, and so has the result.
     """
     written = Topology(tuple(ordered))
     # The readers of a recording have the roles that they would have without a master in between.
     roles: dict[str, Role | None] = {}
+    families: dict[str, Family] = {}
     for node in ordered:
         has_rules = any(reading.rules for reading in node.reads)
         reads_one = [roles[reading.source] for reading in node.reads] == [None]
         inferred: Role = "master" if reads_one and written.readers[node.name] and not has_rules else "slave"
         roles[node.name] = node.role if node.kinds else node.role or inferred
+        for reading in node.reads if node.server else ():
+            for writer in written.writers[reading.source]:
+                families.setdefault(writer, node.family)
     taken = {node.name.casefold() for node in ordered}
     read_as: dict[str, dict[Role | None, str]] = {}
     """For each node as written, the names under which masters, slaves and servers (None) read the node."""
@@ -610,6 +621,9 @@ def _completed(ordered: list[Node]) -> list[Node]:
         name, role = node.name, roles[node.name]
         readers = {roles[each.name] for each in written.readers[name]}
         own, served = name, name
+        if node.workload and not node.workload.style:
+            style = families.get(name, DEFAULT_STYLE)
+            node = node.with_(workload=node.workload.model_copy(update={"style": style}))
         if node.is_files and readers != {"master"}:
             # The master takes the name of the files, which links and SQL name.
             own = _free_name(name, node.kind, taken)
@@ -738,9 +752,10 @@ def _problems_of_server(topology: Topology, node: Node, sources: list[Node]) -> 
         if source.is_files:
             yield "from", f"a real server cannot read the files of {source.name}; put a master between"
         for writer in topology.writers[source.name].values():
-            if writer.server not in (None, node.server):
-                what = f"a {node.server} server cannot replicate from {writer.name}, which is {writer.server}"
-                yield "server", f"{what}; say server = {writer.server}"
+            family = writer.server or (writer.workload and writer.workload.style)
+            if family not in (None, node.server):
+                what = f"a {node.server} server cannot replicate from {writer.name}, which is {family}"
+                yield "server", f"{what}; say server = {family}"
         if not node.gtid and node.server == "mysql" and reading.rules and source.is_own:
             what = "a MySQL replica by file and position gets wrong positions behind a filter"
             yield "gtid", f"{what}; leave gtid out, or leave the rules out"

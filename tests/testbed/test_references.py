@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -33,7 +34,7 @@ def test_what_a_replica_applies_during_the_comparison_is_no_difference(
     monkeypatch.setattr(law, "gtids_of", lambda _: applied["reference"])
     monkeypatch.setattr(References, "_reference", lambda *_: (hidden, [hidden]))
     node = cast("StartedServer", SimpleNamespace(name="r", server=server))
-    assert References(cast("Ground", None)).check(node, 60.0) == []
+    assert References(cast("Ground", None)).check(node, time.monotonic() + 60) == []
     assert applied == {"replica": "0-1-2", "reference": "0-1-2"}
 
 

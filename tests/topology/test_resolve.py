@@ -68,6 +68,16 @@ def test_each_reader_has_the_link_that_was_written_for_it() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [("m >> a", "mysql"), ("m >> a >> b[server=mariadb]", "mariadb"), ("m[style=mariadb] >> a", "mariadb")],
+)
+def test_a_workload_has_the_style_of_the_servers_that_read_it(text: str, style: str) -> None:
+    workload = parse_string(text)["m-workload"].workload
+    assert workload is not None
+    assert workload.style == style
+
+
 @pytest.mark.parametrize("nodes", [MOST_SOURCES + 1, 900])
 def test_a_chain_has_a_limit(nodes: int) -> None:
     """The search for the servers that wrote the events called itself for each node, up to a RecursionError."""
