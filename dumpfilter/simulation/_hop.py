@@ -381,8 +381,8 @@ def cross_together(
                 end[lane] = left
                 # A time with a minus is that of a transaction that begins a message.
                 departed[after, lane] = -left if begins else left
-        # From the last transaction to the first: all transactions of a message are received with its last one. The lags
-        # of a message that goes on in the next block are computed once more.
+        # From the last transaction to the first: all transactions of a message are received with its last one. If a
+        # message goes on in the next block, its lags are computed once more there.
         for lane in range(lanes):
             following[lane] = -1.0
         for j in range(stop - 1, unfinished - 1, -1):

@@ -210,8 +210,8 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     """Simulate sending the same transactions over several network links that differ from ``hop`` in their rates only.
     This takes a fraction of the time of a call of :func:`cross` for each link.
 
-    Return an item for each of ``rates``, which is None if the link needs :func:`cross`: it has a delay, jitter or
-    outages, there are no transactions, or a number may be too large.
+    Return an item for each of ``rates``. The item is None if the link needs :func:`cross`. That is so for a link with a
+    delay, jitter or outages, without transactions, and if a number may be too large.
     """
     sizes, dropped = departing.content.bytes, departing.dropped
     if hop.delay or hop.jitter or hop.downs or not len(sizes):
@@ -538,8 +538,8 @@ class Flow(NamedTuple):
     outages: Sequence[tuple[int, int | None]]
     """The start and the end (None: no end) of each outage of the last link."""
     load: Callable[[Window], tuple[Ints, Ints]]
-    """A function that returns two arrays for the last link: the bytes that the sender got in each interval of a window,
-    and the bytes that the sender sent in each. Only the few nodes with plots need them.
+    """A function that returns two arrays for the last link, with an item for each interval of a window. They are the
+    bytes that the sender got and the bytes that it sent. Only the few nodes with plots need them.
     """
 
 

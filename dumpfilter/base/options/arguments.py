@@ -69,8 +69,8 @@ class OptionNames:
         Return None for an unknown option with the prefix ``loose-``, which servers ignore. Dashes and underscores mean
         the same, and so do capital and small letters (as in MariaDB). The prefixes ``skip-`` and ``disable-`` turn a
         flag off, and ``enable-`` turns the flag on. With a value such as 0 these prefixes mean the opposite. In
-        MariaDB's spelling ``NAME.replicate-…`` is an option for the channel NAME. Names must not be shortened. (MariaDB
-        accepts shortened names with a warning, MySQL refuses them.)
+        MariaDB's spelling ``NAME.replicate-…`` is an option for the channel NAME. Names must not be shortened. MariaDB
+        accepts shortened names with a warning, and MySQL refuses them.
 
         Raises UnknownOption, and OptionError for a flag's value that is neither on nor off, and for an option of a file
         that lacks its value.
