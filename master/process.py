@@ -361,7 +361,11 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
 
 
 def _reload(reload: Reload) -> None:
-    """Read the configuration file again because of SIGHUP, and write the result to the audit log."""
+    """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a
+    configuration file do nothing.
+    """
+    if reload.load is None:
+        return
     result = "ok"
     try:
         reload.run()

@@ -19,7 +19,7 @@ from dumpfilter.filter.base import AllFilters
 from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import Account, MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.process import Reload
+from dumpfilter.master.process import Reload, _reload
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -218,3 +218,13 @@ def test_unregister_replica(master: Callable[[str], Reloaded]) -> None:
         one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.peer.uuid}' FOR CHANNEL 'c'"))
     one.console.execute(parse_statement(f"UNREGISTER REPLICA '{left.peer.uuid.upper()}' FOR CHANNEL ''"))
     assert not one.server.service.register.all()
+
+
+def test_sighup_is_in_the_audit_log_if_the_master_has_a_file(master: Callable[[str], Reloaded]) -> None:
+    one = master(user("a", "pa"))
+    with capture_logs() as logs:
+        _reload(Reload(one.server.service, None))
+    assert logs == []
+    with capture_logs() as logs:
+        _reload(one.reload)
+    assert [line["result"] for line in logs if line.get("what") == "SIGHUP"] == ["ok"]
