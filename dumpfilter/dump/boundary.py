@@ -3,9 +3,8 @@ operator sets for a slave) need this filtering.
 
 :func:`withhold` looks at each segment before the compiled decision. The function withholds three kinds of events.
 
-- The text of a row-based statement (Rows_query, Annotate_rows), unless the imposed filters allow every table of the
-  statement. The text quotes the statement's values and names tables that the statement only reads. The rows alone do
-  not show these tables. Such events are optional, so the stream stays valid without them.
+- The text of a row-based statement (Rows_query, Annotate_rows). The text quotes the statement's values and names tables
+  that the statement only reads. Such events are optional, so the stream stays valid without them.
 - Events about which nobody can decide: of an unknown type, unreadable, or rows without a table map. The imposed filter
   says whether the dump stops there, drops the event, or sends it.
 - Blocks of LOAD DATA (Begin_load_query, Append_block) that no Execute_load_query follows. Their table is unknown.
@@ -15,27 +14,15 @@ XA COMMIT and XA ROLLBACK hold nothing but an xid. Both pass even when the prepa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import product
-
 import numpy as np
+import numpy.typing as npt
 
-from dumpfilter.base.errors import BinlogError, UndecidedEvent
+from dumpfilter.base.errors import UndecidedEvent
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
-from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.statement.facts import (
-    MODE_ANSI_QUOTES,
-    MODE_NO_BACKSLASH_ESCAPES,
-    NamedTables,
-    statement_shape,
-    tables_named,
-)
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.filter.base import OnUndecided, ReplicationFilter
-from dumpfilter.filter.collation import as_parsed
+from dumpfilter.filter.base import OnUndecided
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -58,7 +45,7 @@ def withhold(
 ) -> tuple[Columns, list[int]]:
     """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
     imposed filter (set by the master's operator for a slave) does not clearly allow. Examples are events of unknown
-    types, and statement texts that name a table that the imposed filter drops.
+    types, and the texts of row-based statements.
 
     A marked event gets the role WITHHELD (dropped with the context events before it) or HIDDEN (dropped alone). Its
     transaction becomes MIXED, so that each event is decided for itself.
@@ -172,47 +159,25 @@ class _Seen:
                     self._stops.append(event)
 
     def find_texts(self) -> None:
-        """Mark as HIDDEN (dropped alone) the texts of row-based statements that may name a table which an imposed
-        filter drops. The texts are in Rows_query and Annotate_rows events.
-
-        A text whose statement continues in the next segment stays, unless the statement already has a forbidden table
-        map.
-        """
-        for event, stop in self._contexts(_TEXTS, (R.CONTEXT, R.TABLE_MAP, R.GAP)):
-            if not self._allows(self._text(event), event, stop):
-                self._replace(event, R.HIDDEN)
+        """Mark as HIDDEN (dropped alone) the texts of row-based statements (Rows_query and Annotate_rows events)."""
+        for event in self._contexts(_TEXTS).tolist():
+            self._replace(event, R.HIDDEN)
 
     def find_blocks(self) -> None:
         """Mark as HIDDEN (dropped alone) the blocks of LOAD DATA that no Execute_load_query follows, since their table
         is unknown.
         """
-        for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
+        events = self._contexts(_BLOCKS)
+        stops = np.append(np.flatnonzero(~np.isin(self._kind, (R.CONTEXT, R.GAP))), len(self._kind))
+        for event, stop in zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True):
             if self._is_alone(stop):
                 self._replace(event, R.HIDDEN)
 
-    def _allows(self, text: bytes, event: int, stop: int) -> bool:
-        """Tell whether ``text``, the text of a row-based statement in event number ``event``, may be sent. ``stop`` is
-        the number of the statement's first rows event. If the rows lie in the next segment, ``stop`` is the number of
-        events in the segment, and only the table maps decide.
+    def _contexts(self, types: tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the context events (events that belong to the statement after them) with an event type
+        in ``types``. Events of transactions that are dropped anyway are left out.
         """
-        maps = self._subject[event:stop][self._kind[event:stop] == R.TABLE_MAP].tolist()
-        tables = [table for table in map(self.flags.subject, maps) if isinstance(table, TableSubject)]
-        if stop == len(self._kind) and self._segment.open:
-            return all(_passes(self.flags.boundary, table.database, table.table) for table in tables)
-        return allows_text(text, tables, self.flags.boundary, self._segment.format_description.family)
-
-    def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the context events (events that belong to the statement after them) with an event type in ``types``.
-        Pair each with the first later event whose role is not in ``between``, which is an event of the statement
-        itself.
-
-        The pairs are (event number, next event number). Without a next event the second number is the number of the
-        segment's events. Events of transactions that are dropped anyway are left out.
-        """
-        held = np.isin(self._type, types) & self._sent & (self._kind == R.CONTEXT)
-        events = np.flatnonzero(held)
-        stops = np.append(np.flatnonzero(~np.isin(self._kind, between)), len(self._kind))
-        return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
+        return np.flatnonzero(np.isin(self._type, types) & self._sent & (self._kind == R.CONTEXT))
 
     def _is_alone(self, event: int) -> bool:
         """Tell whether the LOAD DATA blocks before event number ``event`` must be dropped. The blocks must be dropped
@@ -237,16 +202,6 @@ class _Seen:
         """
         if self._stops:
             raise self._error(min(self._stops))
-
-    def _text(self, event: int) -> bytes:
-        raw = self._read(int(self._offset[event]), int(self._size[event]))
-        body = self._segment.format_description.body(raw)
-        if raw[4] == EventType.ANNOTATE_ROWS:
-            return decode_annotate_rows(body)
-        try:
-            return decode_rows_query(body)
-        except BinlogError:
-            return b""
 
     def _is_ignorable(self, event: int) -> bool:
         # Servers pass over an unknown event with this flag, so a slave loses nothing without it.
@@ -278,60 +233,3 @@ class _Seen:
         )
         error.transaction = int(self.transaction[event])
         return error
-
-
-def allows_text(
-    text: bytes, tables: Sequence[TableSubject], filters: Iterable[ReplicationFilter], family: Family
-) -> bool:
-    """Tell whether a statement's text may be sent with the statement's rows (Rows_query or Annotate_rows event). The
-    text may be sent if each of ``filters`` sends the rows of every table that the text names.
-
-    ``text`` is the statement, ``tables`` are the tables of its Table_map events, and ``family`` (MySQL or MariaDB)
-    tells the syntax. The result is False if the text cannot be parsed with certainty. The event does not tell the
-    session's SQL mode, so the text is checked for every possible mode. The event does not tell the client's character
-    set either, so a text with a name beyond ASCII is not allowed. A table name without a database gets its
-    database from ``tables``.
-    """
-    filters = list(filters)
-    if not tables or not all(_passes(filters, table.database, table.table) for table in tables):
-        return False
-    decoded = text.decode("utf-8", "surrogateescape")
-    quotes = (0, MODE_ANSI_QUOTES) if '"' in decoded else (0,)
-    escapes = (0, MODE_NO_BACKSLASH_ESCAPES) if "\\" in decoded else (0,)
-    return all(
-        statement_shape(decoded, family=family, sql_mode=mode).isascii()
-        and _allows(tables_named(decoded, family=family, sql_mode=mode), tables, filters, family)
-        for mode in map(sum, product(quotes, escapes))
-    )
-
-
-def _allows(
-    named: NamedTables | None,
-    tables: Sequence[TableSubject],
-    filters: Sequence[ReplicationFilter],
-    family: Family,
-) -> bool:
-    if named is None:
-        return False
-    current = _current_database(named, tables)
-    for name in named.all:
-        database = current if name.database is None else as_parsed(name.database, family)
-        if database is None or not _passes(filters, database, as_parsed(name.table, family)):
-            return False
-    return True
-
-
-def _current_database(named: NamedTables, tables: Sequence[TableSubject]) -> str | None:
-    """Return the session's current database (default database), to which table names without a database belong. This is
-    the database in the table maps of the tables that the statement writes and names without a database.
-
-    Return None if the table maps do not prove one database.
-    """
-    wanted = {name.table.casefold() for name in named.written if name.database is None}
-    found = {table.database for table in tables if table.table.casefold() in wanted}
-    mapped = {table.table.casefold() for table in tables}
-    return found.pop() if len(found) == 1 and wanted <= mapped else None
-
-
-def _passes(filters: Iterable[ReplicationFilter], database: str, table: str) -> bool:
-    return all(one.rows_ok(database, table) for one in filters)

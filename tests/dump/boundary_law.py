@@ -159,7 +159,9 @@ class Plain:
 
     def may_cross(self, mark: Mark) -> bool:
         """Tell whether the imposed filters let a marker through."""
-        if mark.kind in ("row", "text"):
+        if mark.kind == "text":
+            return False
+        if mark.kind == "row":
             return all(self.allows(*table) for table in mark.tables)
         unsure_passes = all(fate is OnUndecided.SEND for _, fate in self._imposed)
         if mark.kind == "unknown":

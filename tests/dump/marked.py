@@ -81,11 +81,7 @@ class _MarkedMaker(_Maker):
         mapped = [(number, draw(self.table)) for number in range(1, draw(st.integers(1, 3)) + 1)]
         with_text = dialect.gtids != "none" and draw(st.booleans())
         if with_text:
-            current = draw(st.sampled_from([mapped[0][1][0], draw(st.sampled_from(DATABASES))]))
-            read = draw(st.lists(self.table, max_size=1))
-            names = [table for _, table in mapped]
-            marker = self.mark("text", [*names, *read])
-            text = self.text(marker, names, read, current)
+            text = b"INSERT INTO a VALUES ('%s')" % self.mark("text")
             if dialect.family == "mariadb":
                 builder.add(T.ANNOTATE_ROWS, text)
             else:
@@ -100,29 +96,6 @@ class _MarkedMaker(_Maker):
             marker = self.mark("unknown") if of is None else self.mark("row", [of])
             ends = position == len(used) - 1
             builder.add(kind, rows_body(dialect, kind, number, ends=ends, rows=marker))
-
-    def text(self, marker: bytes, names: list[Table], read: list[Table], current: str) -> bytes:
-        def written(table: Table) -> str:
-            return table[1] if table[0] == current and self.draw(st.booleans()) else f"{table[0]}.{table[1]}"
-
-        quoted = f"'{marker.decode()}'"
-        first = written(names[0])
-        others = [written(table) for table in [*names[1:], *read]]
-        if not others:
-            forms = [
-                "INSERT INTO {0} VALUES ({1})",
-                "UPDATE {0} SET a = {1}",
-                "DELETE FROM {0} WHERE a = {1}",
-            ]
-            return self.draw(st.sampled_from(forms)).format(first, quoted).encode()
-        joined = ", ".join(others)
-        forms = [
-            "UPDATE {0}, {2} SET a = {1}",
-            "INSERT INTO {0} SELECT {1} FROM {2}",
-            "INSERT INTO {0} SELECT x FROM {2} WHERE b = {1}",
-            "UPDATE {0} SET a = {1} WHERE b IN (SELECT 1 FROM {2})",
-        ]
-        return self.draw(st.sampled_from(forms)).format(first, quoted, joined).encode()
 
     def statement(self) -> None:
         draw = self.draw

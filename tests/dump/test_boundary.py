@@ -7,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType as T
-from dumpfilter.dump.boundary import allows_text
 from dumpfilter.filter.base import OnUndecided
-from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Rule, RuleKind
-from dumpfilter.index.subjects import TableSubject
 from tests.dump.boundary_law import IMPOSED, Imposed, check_boundary, check_law, receive
 from tests.dump.marked import MarkedBinlog, marked_binlogs
 from tests.strategies import DIALECTS, MadeBinlog, _Builder, query_body, rules
@@ -65,34 +62,3 @@ def test_the_end_of_an_unknown_xa_transaction_is_sent_and_counts_once(on_undecid
     got = receive(binlog, [], [imposed], segment_size=1 << 16, chunk_size=1 << 18)
     assert b"XA COMMIT" in got.stream
     assert got.undecided == 1
-
-
-NO_PAY = Filter.from_options(["--replicate-ignore-table=hr.pay"])
-
-
-@pytest.mark.parametrize(
-    ("text", "tables", "is_allowed"),
-    [
-        (b"INSERT INTO emp SELECT id FROM job", ["emp"], True),
-        (b"INSERT INTO emp SELECT id FROM pay", ["emp"], False),
-        (b"INSERT INTO hr.emp SELECT id FROM hr.pay", ["emp"], False),
-        (b"INSERT INTO hr.emp SELECT id FROM shop.pay", ["emp"], True),
-        (b"INSERT INTO emp SELECT id FROM job", ["emp", "pay"], False),
-        (b"INSERT INTO emp SELECT id FROM job", ["other"], False),  # the session's database is not known
-        (b"INSERT INTO emp SELECT id FROM job", [], False),
-        (b'INSERT INTO emp SELECT "x" FROM job', ["emp"], True),
-        (b'INSERT INTO emp SELECT 1 FROM job /* " */, pay /* " */', ["emp"], False),
-        (b"nonsense", ["emp"], False),
-        # The event does not tell the character set: the bytes may be one of the forbidden names, or white space.
-        (b"INSERT INTO emp SELECT id FROM p\xe4y", ["emp"], False),
-        ("INSERT INTO emp SELECT id FROM päy".encode(), ["emp"], False),
-        (b"INSERT INTO emp SELECT id FROM job JOIN\xa0pay", ["emp"], False),
-        (b"INSERT INTO emp SELECT '\xe4'", ["emp"], True),
-        (b"INSERT INTO emp SELECT '\x95\\', id FROM pay -- '", ["emp"], False),
-    ],
-)
-def test_a_text_crosses_only_with_tables_that_the_filter_sends(
-    text: bytes, tables: list[str], is_allowed: bool
-) -> None:
-    subjects = [TableSubject("hr", table) for table in tables]
-    assert allows_text(text, subjects, [NO_PAY], "mysql") is is_allowed

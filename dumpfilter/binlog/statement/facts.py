@@ -21,7 +21,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeVar
 
@@ -339,8 +339,7 @@ K = StatementKind
 CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
 CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
 """The kinds of statement that define no object. Such a statement fails if a table or function is missing."""
-_CHANGES = CHANGING_ROWS - {K.LOAD_DATA}
-_QUERYING = _CHANGES | {K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
+_QUERYING = (CHANGING_ROWS - {K.LOAD_DATA}) | {K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 
 _INVOKER = re.compile(r"SQL\s+SECURITY\s+INVOKER", re.IGNORECASE)
@@ -525,44 +524,6 @@ def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tu
     found = _read_mentions(shape, family)
     updated = {name for tables in parsed.updated or (parsed.objects or (),) for name in tables}
     return tuple(name for name in found.tables if name not in updated) if found.is_sure else None
-
-
-@dataclass(frozen=True)
-class NamedTables:
-    """The tables that a statement's text names. A name without a database is in the session's default database."""
-
-    written: tuple[TableName, ...]
-    """The tables that the statement inserts into, deletes from or may update."""
-    read: tuple[TableName, ...]
-
-    @property
-    def all(self) -> tuple[TableName, ...]:
-        return tuple(dict.fromkeys((*self.written, *self.read)))
-
-
-def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> NamedTables | None:
-    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot be determined with
-    certainty.
-
-    The result is also None for other statements, such as LOAD DATA or a call of a stored function.
-
-    >>> tables_named("INSERT INTO shop.t SELECT pay FROM hr.salaries").all
-    (TableName(database='shop', table='t'), TableName(database='hr', table='salaries'))
-    >>> tables_named("SELECT f(1)") is None
-    True
-    """
-    parsed = read_text(text, family=family, sql_mode=sql_mode)
-    if parsed.kind not in _CHANGES:
-        return None
-    if parsed.updated is not None:
-        written = tuple(name for names in parsed.updated for name in names)
-    elif parsed.listed is not None and parsed.objects is not None:
-        written = parsed.listed
-    else:
-        return None
-    read = tables_read(text, family=family, sql_mode=sql_mode)
-    # A derived table (a subquery) has an empty database name here. The tables inside it are among those read.
-    return None if read is None else NamedTables(tuple(name for name in written if name.database != ""), read)
 
 
 def form_tables_info(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.facts import MODE_ANSI_QUOTES, tables_named, tables_read
+from dumpfilter.binlog.statement.facts import tables_read
 from tests.binlog.statement.made import MadeStatement, made_statements
 
 READS = [
@@ -104,38 +104,3 @@ def test_what_is_not_understood_is_not_told(text: str) -> None:
 def test_any_statement(made: MadeStatement) -> None:
     read = tables_read(made.text)
     assert read is None or len(set(read)) == len(read)
-
-
-@pytest.mark.parametrize(
-    ("text", "tables"),
-    [
-        ("INSERT INTO shop.t VALUES (1, 'FROM hr.x')", "shop.t"),
-        ("INSERT INTO t SELECT * FROM emp e JOIN hr.x USING (i)", ".t .emp hr.x"),
-        ("REPLACE INTO a SET x = (SELECT 1 FROM hr.s)", ".a hr.s"),
-        ("INSERT INTO a VALUES (1) ON DUPLICATE KEY UPDATE x = (SELECT 2 FROM hr.w)", ".a hr.w"),
-        ("INSERT INTO a WITH c AS (SELECT * FROM hr.q) SELECT * FROM c", ".a hr.q"),
-        ("UPDATE o JOIN hr.s SET o.n = 1, s.pay = 5", ".o hr.s"),
-        ("UPDATE a, (SELECT * FROM hr.s) d SET a.x = d.y", ".a hr.s"),
-        ("UPDATE o SET a = 1 WHERE id IN (SELECT id FROM hr.q)", ".o hr.q"),
-        ("DELETE a FROM a JOIN hr.b USING (i)", ".a hr.b"),
-        ("DELETE FROM a WHERE x IN (SELECT y FROM hr.z)", ".a hr.z"),
-        ("INSERT INTO a TABLE hr.b", ".a hr.b"),
-        # The tables of these statements are not told.
-        ("LOAD DATA INFILE 'x' INTO TABLE t SET a = (SELECT 1 FROM hr.s)", None),
-        ("SELECT f(1)", None),
-        ("WITH c AS (SELECT * FROM hr.s) UPDATE a JOIN c SET a.x = 1", None),
-        ("FROBNICATE hr.emp", None),
-        ("", None),
-    ],
-)
-def test_tables_named(text: str, tables: str | None) -> None:
-    found = tables_named(text)
-    assert (None if found is None else " ".join(f"{n.database or ''}.{n.table}" for n in found.all)) == tables
-
-
-def test_the_sql_mode_matters() -> None:
-    text = 'INSERT INTO a SELECT "x" FROM b, "hr"."s"'
-    assert tables_named(text) is None
-    found = tables_named(text, sql_mode=MODE_ANSI_QUOTES)
-    assert found is not None
-    assert [name.table for name in found.all] == ["a", "b", "s"]
