@@ -30,10 +30,9 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
-from dumpfilter.master.config import MasterConfig, ReplicaEntry, load_config
+from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.limits import MAX_DUMPS, Places
 from dumpfilter.master.replicas.connection import ReplicaServer
-from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.server import GrpcPort, ListenAddress, end_of_tasks
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
@@ -90,10 +89,6 @@ class ServedChannel(DumpFilterService):
         self.opened: SharedReader | None = None
         """The reader of the present relay log. None if no slave or replica has read since that relay log began."""
         self._slave: Slave | None = None
-        self.on_open: Callable[[Sequence[ReplicaEntry]], None] = lambda replicas: None
-        """The function that is called with the configuration's entries of replicas whenever a relay log has been
-        opened.
-        """
 
     def serve(self, slave: Slave) -> None:
         """Serve the relay log of the channel :attr:`name` of ``slave`` from now on. The connecting slaves see the UUID
@@ -168,7 +163,6 @@ class ServedChannel(DumpFilterService):
                 momentary=True,
             ) from None
         self.reconfigure(config)
-        self.on_open(config.replicas)
         self._grown = store.watcher.follow_writer()
         return SharedReader(store, self._loop)
 
@@ -236,8 +230,7 @@ class Edge:
         self._lower_case_table_names = lower_case_table_names
         self._for_slaves = parse_ports(options.serve_port, "--serve-port")
         self._for_replicas = parse_ports(options.replica_port, "--replica-port")
-        self._config = self._load(DEFAULT_NAMES)
-        self._check(self._config)
+        self._check(self._load(DEFAULT_NAMES))
         self._loop = ServingLoop("edge-loop")
         self._places = Places(MAX_DUMPS)
         self.channels: dict[str, ServedChannel] = {
@@ -316,13 +309,10 @@ class Edge:
                 tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
                     served = self.channels[name]
-                    filters = ReplicaFilters(self._config.replicas, served.register)
-                    served.on_open = filters.take_over
                     replicas = ReplicaServer(
                         Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure),
                         served,
                         self._places,
-                        filters,
                         executor,
                         directory,
                         max_connections=MAX_DUMPS,

@@ -493,6 +493,11 @@ class MasterConfig(Model):
         return {one.name: one.stored for one in self.accounts}
 
     @property
+    def replica_users(self) -> Mapping[str, StoredPassword]:
+        """The passwords of the users that real replicas may log in as, by user name."""
+        return {one.user: one.stored for one in self.replicas}
+
+    @property
     def console_users(self) -> Mapping[str, StoredPassword]:
         """The passwords of the users who may log in to the master's SQL console, by user name."""
         return {one.name: one.stored for one in self.console_accounts}

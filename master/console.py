@@ -29,7 +29,7 @@ from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
-from dumpfilter.master.replicas.filters import ReplicaFilters
+from dumpfilter.master.replica_filters import ReplicaFilters
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import Drain, Who
 
@@ -78,8 +78,6 @@ class MasterConsole(C.Executor):
     """The function that reads the master's configuration file again, and raises OptionError if the file cannot be
     used.
     """
-    replicas: ReplicaFilters | None = None
-    """The filters of real replicas; None for a master without them."""
     source: SourceThread | None = None
     """The thread that receives the binlog of the running server that the master follows. None if the master follows no
     server.
@@ -95,15 +93,15 @@ class MasterConsole(C.Executor):
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
         """The tables of the console, by schema and name, each with the function that returns its present rows."""
-        replicas, source = self.replicas, self.source
+        filters, source = self.service.filters, self.source
         tables: dict[str, Callable[[], Result]] = {
             "drains": lambda: facts.Drains.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
             "filter_warnings": self._warnings,
             "imposed_filters": lambda: facts.ImposedFilters.table(self.service.config.imposed),
-            "replica_drift": lambda: facts.ReplicaDrift.table(replicas.drifting() if replicas else ()),
-            "replica_filters": lambda: facts.ReplicaFilters.table(_entries(replicas) if replicas else ()),
+            "replica_drift": lambda: facts.ReplicaDrift.table(filters.drifting()),
+            "replica_filters": lambda: facts.ReplicaFilters.table(_entries(filters)),
             "slaves": self._slaves,
             "source": lambda: facts.Source.table([source] if source else ()),
             "write_rules": lambda: facts.WriteRules.table(_write_rows(self._register.write_filter)),
@@ -302,11 +300,9 @@ class MasterConsole(C.Executor):
     def _change_replication_filter_for_replica(
         self, clauses: Sequence[FilterClause], user: str, **chosen_by: Any
     ) -> Result:
-        if self.replicas is None:
+        if not self.service.filters.entries:
             raise OptionError("This master has no real replicas: it was started without --replica-port")
-        with self._changing:
-            entry = self.replicas.choose(user, **chosen_by)
-            slaves, warnings = self.replicas.change(entry, clauses)
+        slaves, warnings = self.service.filters.change(user, clauses, **chosen_by)
         notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         return Result(affected=len(slaves), notes=notes)
 

@@ -34,6 +34,7 @@ from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
 from dumpfilter.base.state_file import Format, State, StateFile
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.filter import make_write_filter
@@ -43,7 +44,7 @@ from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.options import MasterOptions
 from dumpfilter.master.purge import StoreExpiry
 from dumpfilter.master.register import CounterBook, SlaveCounts
-from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
+from dumpfilter.master.replica_filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
@@ -239,7 +240,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
         write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)
-        load = None if options.config is None else partial(load_config, options.config, names=names)
+        load = None if options.config is None else partial(_load, options.config, names, run)
         config = MasterConfig() if load is None else load()
         if run.console is not None:
             run.console.accounts(config.console_users)
@@ -259,7 +260,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         stack.callback(server.stop)
         reload = Reload(server.service, load)
         # These ports open before slaves can connect, so that a bad --tls-ca stops the start.
-        sql_ports = _open_sql_ports(stack, run, server, reload, state)
+        sql_ports = _open_sql_ports(stack, run, server, reload)
         server.start()
         metrics_url = stack.enter_context(
             serving_metrics(run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)])
@@ -317,6 +318,12 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
                 )
 
 
+def _load(path: Path, names: NameRules, run: RunOptions) -> MasterConfig:
+    config = load_config(path, names=names)
+    # Without a port for real replicas nobody waits for them.
+    return config if run.replicas is not None else config.model_copy(update={"replicas": ()})
+
+
 def collect_seldom() -> None:
     """Make Python's garbage collections rare, and exclude all present objects from them.
 
@@ -347,6 +354,8 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
     service.register.counters = CounterBook(directory.counters.load())
     service.drains.restore(directory.drains.load())
     directory.keep(service.register.counters, service.drains)
+    if service.filters.entries:
+        directory.keep_filters(service.filters)
     return directory
 
 
@@ -384,7 +393,7 @@ def _next_signal(received: SimpleQueue[int], seconds: float) -> int | None:
 
 
 def _open_sql_ports(
-    stack: ExitStack, run: RunOptions, server: MasterServer, reload: Reload, state: StateDirectory | None
+    stack: ExitStack, run: RunOptions, server: MasterServer, reload: Reload
 ) -> dict[str, tuple[str, int]]:
     """Open the SQL console and the replication port, which share the list of connections, and let ``stack`` close them.
     Return the host and the port number of each, by its name (``console``, ``replicas``).
@@ -399,21 +408,11 @@ def _open_sql_ports(
     from dumpfilter.master.console import MasterConsole
 
     directory = ConnectionDirectory()
-    filters = ReplicaFilters(config.replicas, service.register)
-    if replicas is not None:
-        if not filters.entries:
-            raise OptionError(
-                "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
-            )
-        service.known_slaves.entries = lambda: filters.entries
-        if state is not None:
-            state.keep_filters(filters)
-    executor = partial(
-        MasterConsole,
-        service,
-        lower_case_table_names=run.lower_case_table_names,
-        replicas=None if replicas is None else filters,
-    )
+    if replicas is not None and not config.replicas:
+        raise OptionError(
+            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
+        )
+    executor = partial(MasterConsole, service, lower_case_table_names=run.lower_case_table_names)
     ports = {}
     if console is not None:
         from dumpfilter.console.connection import ConsoleServer
@@ -432,13 +431,10 @@ def _open_sql_ports(
 
         most, places = server.max_connections, server.gate.places
         statements = executor(port=replicas.port)
-        served = ReplicaServer(
-            replicas, service, places, filters, statements, directory, max_connections=most
-        )
+        served = ReplicaServer(replicas, service, places, statements, directory, max_connections=most)
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
-        reload.on_change.append(lambda config: filters.take_over(config.replicas))
-        reload.on_change.append(lambda config: served.take_over_accounts())
+        reload.on_change.append(lambda config: served.change_users(config.replica_users, {}))
     return ports
 
 

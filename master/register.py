@@ -787,14 +787,14 @@ class KnownSlaves:
     or is named in the configuration.
     """
 
-    def __init__(self, register: Register, drains: Drains) -> None:
+    def __init__(
+        self, register: Register, drains: Drains, entries: Callable[[], Sequence[ReplicaEntry]] = tuple
+    ) -> None:
         self._register = register
         self._drains = drains
         self.keep_seconds = KEEP_SECONDS
-        self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
-        """The function that returns the ``[[replica]]`` tables in force. A master without a port for replicas has
-        none.
-        """
+        self._entries = entries
+        """The function that returns the ``[[replica]]`` tables in force."""
         self._lock = threading.Lock()
         self._refused: Recent[SlaveIdentity, KnownSlave] = Recent(MOST_REFUSALS)
         """The slaves that were refused, by user, channel and server id. The newest refusal comes last."""
@@ -863,7 +863,7 @@ class KnownSlaves:
         # A table may name thousands of server ids, so that slaves are looked up by theirs. Listed slaves come after the
         # records, of which the one that was seen last comes last.
         candidates = _by_server_id([*records, *known])
-        for entry in self.entries():
+        for entry in self._entries():
             for server_id in sorted(entry.server_ids) or [0]:
                 who = replace(entry.who, server_ids=frozenset([server_id])) if server_id else entry.who
                 fitting = (one for one in reversed(candidates.get(server_id, [])) if who.fits(one.peer))

@@ -57,6 +57,7 @@ from dumpfilter.master.register import (
     RegisteredSlave,
     definition,
 )
+from dumpfilter.master.replica_filters import ReplicaFilters
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore, uuid_of
 from dumpfilter.master.who import Drained, Drains, Peer, audit_slave, peer_address
@@ -395,7 +396,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self._wake_drained)
-        self.known_slaves = KnownSlaves(self.register, self.drains)
+        self.filters = ReplicaFilters(self.config.replicas, self.register)
+        """The filters of real replicas. A master without a port for replicas has none."""
+        self.known_slaves = KnownSlaves(self.register, self.drains, lambda: self.filters.entries)
         self._refusals = Seldom(most=limits.REFUSALS_LOGGED)
         """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
@@ -578,13 +581,14 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
     def reconfigure(self, config: MasterConfig) -> int:
-        """Put the users and the imposed filters of ``config`` into force. Return the number of registrations that have
-        ended. Only one thread at a time calls this method.
+        """Put the users, the imposed filters and the filters of real replicas of ``config`` into force. Return the
+        number of registrations of slaves that have ended. Only one thread at a time calls this method.
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
         at their last complete transaction. Dumps of real replicas go on with the filters.
         """
+        self.filters.take_over(config.replicas)
         self.access.change(config.users)
         self.config = config
         self.register.change_imposed(config.imposed)

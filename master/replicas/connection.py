@@ -57,7 +57,6 @@ from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replicas import answers
-from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.stream import KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
@@ -359,7 +358,7 @@ class ReplicaConnection(Connection):
         while True:
             entry, chosen = await self._choose_filter(peer)
             slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
-            if entry in self.port.filters.entries:
+            if entry in service.filters.entries:
                 break
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
@@ -375,7 +374,7 @@ class ReplicaConnection(Connection):
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused if
         the replica has no table, or its own filter is an obstacle (unreadable, or wider than the filter here).
         """
-        filters = self.port.filters
+        filters = self._service.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
         # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
@@ -519,8 +518,8 @@ class ReplicaServer(ClientPort):
     """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
     ``executor`` executes the SQL statements that the port does not answer itself. ``service`` is the master's gRPC
-    service, whose binlog and register of slaves the dumps use. ``places`` limits the number of concurrent dumps.
-    ``filters`` has the users of replicas and their filters.
+    service, whose binlog, register of slaves and filters of replicas the dumps use. ``places`` limits the number of
+    concurrent dumps.
 
     Replicas are registered like dumpfilter's slaves. So the dumps of both share the scans of the binlog, and the
     decisions of equal filters.
@@ -534,7 +533,6 @@ class ReplicaServer(ClientPort):
         endpoint: Endpoint,
         service: DumpFilterService,
         places: Places,
-        filters: ReplicaFilters,
         executor: Executor,
         directory: ConnectionDirectory,
         *,
@@ -544,7 +542,7 @@ class ReplicaServer(ClientPort):
         super().__init__(
             executor,
             endpoint,
-            filters.accounts(),
+            service.config.replica_users,
             roles={},
             directory=directory,
             max_connections=max_connections,
@@ -553,7 +551,6 @@ class ReplicaServer(ClientPort):
             threads_of_user=_THREADS_OF_USER,
         )
         self.service = service
-        self.filters = filters
         self.places = places
         self.key = secrets.token_bytes(32)
         """The random key from which the port computes a registration secret for each replica. By this secret the master
@@ -573,12 +570,6 @@ class ReplicaServer(ClientPort):
         with self.serving(loop):
             log.info("replicas.listening", **log_fields, host=self.endpoint.host, port=self.port)
             yield self.port
-
-    def take_over_accounts(self) -> None:
-        """Replace the port's users and passwords by those of the ``[[replica]]`` tables that are in force now, after
-        the configuration was read again. Any thread can call this method.
-        """
-        self.change_users(self.filters.accounts(), {})
 
     @property
     def listed(self) -> dict[int, Any]:

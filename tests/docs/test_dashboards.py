@@ -332,7 +332,7 @@ def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp
 
     server, keeper = started()
     try:
-        server.service.known_slaves.entries = lambda: [entry("reporting", [])]
+        server.service.filters.take_over([entry("reporting", [])])
         assert gone_slaves(server) == [("0", "reporting"), ("101", "")]
         server.service.drains.drain(Who.of(user="reporting"))
         assert gone_slaves(server) == [("101", "")]

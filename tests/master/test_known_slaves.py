@@ -36,8 +36,7 @@ class Fleet:
         self.register = Register(Subjects())
         self.register.counters = CounterBook(records)
         self.drains = Drains()
-        self.slaves = KnownSlaves(self.register, self.drains)
-        self.slaves.entries = lambda: entries
+        self.slaves = KnownSlaves(self.register, self.drains, lambda: entries)
 
     def connect(self, server_id: int, *, user: str = "repl", name: int | None = None) -> RegisteredSlave:
         peer = Peer(user, "", server_id, "ipv4:10.0.0.7:5000", str(uuid.UUID(int=name or server_id)))

@@ -18,7 +18,7 @@ from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.master.measurements import MEASURED, Measurements, reason_of
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.register import KnownSlave, Presence
-from dumpfilter.master.replicas.filters import ReplicaRefused
+from dumpfilter.master.replica_filters import ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, Who

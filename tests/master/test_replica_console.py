@@ -13,7 +13,7 @@ from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
+from dumpfilter.master.replica_filters import ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
@@ -26,8 +26,10 @@ class Consoled:
 
     def __init__(self, server: MasterServer, entries: Sequence[ReplicaEntry], own: Own | None = None) -> None:
         self.register = server.service.register
-        self.filters = ReplicaFilters(entries, self.register, read=own or Own())
-        self.console = MasterConsole(server.service, replicas=self.filters)
+        self.filters = server.service.filters
+        self.filters._read = own or Own()
+        self.filters.take_over(entries)
+        self.console = MasterConsole(server.service)
 
     def run(self, statement: str) -> Result:
         return self.console.execute(parse_statement(statement))

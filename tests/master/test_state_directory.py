@@ -21,7 +21,7 @@ from dumpfilter.filter.rules import FilterClause, FilterSemantics, RuleKind, mak
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.process import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.register import CounterBook, SlaveCounts
-from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
+from dumpfilter.master.replica_filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.who import MYSQL_PROTOCOL, SHUTTING_DOWN, Drain, Drains, Peer, Who
 from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
@@ -266,7 +266,7 @@ def test_a_filter_that_was_changed_on_the_console_outlives_the_master(tmp_path: 
 
     mine = entry("r", ["--replicate-do-db=a"])
     keeper, filters = run([mine])
-    filters.change(mine, [FilterClause(RuleKind.DO_DB, (make_rule(RuleKind.DO_DB, "b"),))])
+    filters.change("r", [FilterClause(RuleKind.DO_DB, (make_rule(RuleKind.DO_DB, "b"),))])
     (changed,) = filters.entries
     assert changed != mine
     # The master is killed.

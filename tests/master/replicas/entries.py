@@ -10,7 +10,7 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ConnectBack, ReplicaEntry
 from dumpfilter.master.register import Register
-from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter, ReplicaFilters
+from dumpfilter.master.replica_filters import FilterUnreadable, OwnFilter, ReplicaFilters
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import entry
 

@@ -17,10 +17,10 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.port import ConnectionDirectory
-from dumpfilter.master.config import ReplicaEntry
+from dumpfilter.master.config import MasterConfig, ReplicaEntry
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.replica_filters import ReplicaFilters
 from dumpfilter.master.replicas.connection import ReplicaServer
-from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from tests.support import DATA
@@ -81,16 +81,14 @@ def serving(
     **options: Any,
 ) -> Iterator[Serving]:
     """Serve a binlog set to replicas while the ``with`` block runs."""
-    server = MasterServer(BinlogStore(binlogs), **options)
+    tables = entries or [entry(user, rules) for user, rules in USERS.items()]
+    config = options.pop("config", MasterConfig()).model_copy(update={"replicas": tuple(tables)})
+    server = MasterServer(BinlogStore(binlogs), config=config, **options)
     server.start()
-    filters = ReplicaFilters(
-        entries or [entry(user, rules) for user, rules in USERS.items()], server.service.register
-    )
     replicas = ReplicaServer(
         Endpoint(tls=tls),
         server.service,
         server.gate.places,
-        filters,
         MasterConsole(server.service),
         ConnectionDirectory() if directory is None else directory,
         max_connections=max_connections,
@@ -98,7 +96,7 @@ def serving(
     )
     try:
         with replicas.running(server.loop) as port:
-            yield Serving(server, replicas, filters, port)
+            yield Serving(server, replicas, server.service.filters, port)
     finally:
         server.stop(0)
 

@@ -14,7 +14,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master.config import ConnectBack, OnDrift
-from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
+from dumpfilter.master.replica_filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import Own, adopting, checked
 from tests.master.replicas.serving import MYSQL, SHOP, UUID, Replica, Serving, entry, serving

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.filter.rules import FilterClause, RuleKind, make_rule
 from dumpfilter.master.config import ReplicaEntry
-from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
+from dumpfilter.master.replica_filters import ReplicaFilters
 from tests.master.replicas.entries import PEER, adopting, filters_of
 from tests.master.replicas.serving import entry
 
 
 def file(database: str, **conditions: object) -> ReplicaEntry:
     return entry("r", rules(database), **conditions)
+
+
+SEVEN = frozenset([7])
 
 
 def rules(database: str) -> list[str]:
@@ -31,10 +34,10 @@ def in_force(filters: ReplicaFilters) -> list[list[str]]:
 
 
 def test_a_change_holds_until_the_file_has_other_rules() -> None:
-    filters = filters_of([file("a"), file("c", channel="c")])
-    filters.change(file("a"), clauses("b"))
+    filters = filters_of([file("a", server_ids=SEVEN), file("c", channel="c")])
+    filters.change("r", clauses("b"), server_id=7)
     assert in_force(filters) == [rules("b"), rules("c")]
-    filters.take_over([file("a"), file("d", channel="c")])
+    filters.take_over([file("a", server_ids=SEVEN), file("d", channel="c")])
     assert in_force(filters) == [rules("b"), rules("d")]
     filters.take_over([file("c")])
     assert in_force(filters) == [rules("c")]
@@ -42,9 +45,8 @@ def test_a_change_holds_until_the_file_has_other_rules() -> None:
 
 
 def test_the_log_names_the_user_whose_change_ends() -> None:
-    mine = file("a", server_ids=frozenset([7]))
-    filters = filters_of([mine])
-    filters.change(mine, clauses("b"))
+    filters = filters_of([file("a", server_ids=SEVEN)])
+    filters.change("r", clauses("b"))
     with capture_logs() as logs:
         filters.take_over([])
     assert [(line["user"], line["rules"]) for line in logs] == [("r", "--replicate-do-db=b")]
@@ -54,18 +56,18 @@ def test_the_rules_of_the_file_end_a_change() -> None:
     filters = filters_of([file("a")])
     told = []
     filters.on_change.append(lambda: told.append(len(filters.changes)))
-    filters.change(file("a"), clauses("b"))
-    filters.change(filters.entries[0], clauses("a"))
+    filters.change("r", clauses("b"))
+    filters.change("r", clauses("a"))
     assert told == [1, 0]
     assert in_force(filters) == [rules("a")]
 
 
 def test_a_saved_change_is_restored_if_it_still_holds() -> None:
-    filters = filters_of([file("a"), file("a", channel="c")])
-    filters.change(file("a"), clauses("b"))
-    filters.change(file("a", channel="c"), clauses("c"))
+    filters = filters_of([file("a", server_ids=SEVEN), file("a", channel="c")])
+    filters.change("r", clauses("b"), server_id=7)
+    filters.change("r", clauses("c"), channel="c")
     saved = filters.changes
-    restored = filters_of([file("a"), file("x", channel="c")])
+    restored = filters_of([file("a", server_ids=SEVEN), file("x", channel="c")])
     restored.restore(saved)
     assert restored.changes == saved[:1]
     assert in_force(restored) == [rules("b"), rules("x")]
@@ -82,10 +84,10 @@ def test_a_replica_that_registers_during_a_reload_gets_the_new_filter(
     filters = filters_of([file("a")])
     use, register = filters._use, filters._register
 
-    def register_before(changes: Iterable[ChangedFilter]) -> bool:
+    def register_before(*changed: Any) -> Any:
         _, chosen = filters.filter_for(PEER)
         register.add(PEER, chosen)
-        return use(changes)
+        return use(*changed)
 
     monkeypatch.setattr(filters, "_use", register_before)
     filters.take_over([file("b")])

@@ -20,10 +20,10 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.replica_filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.answers import ANNOTATE_ROWS
 from dumpfilter.master.replicas.connection import _MOST_ASKED
-from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import (
     MARIADB,

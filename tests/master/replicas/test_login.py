@@ -113,8 +113,8 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
         def change_and_open(*arguments: Any) -> Any:
             # The password has been checked, and the client has no session yet.
             served.replicas.executor_of = opened  # type: ignore[method-assign]
-            served.filters.take_over([entry("all", [], StoredPassword.plain("new"))])
-            changing = threading.Thread(target=served.replicas.take_over_accounts)
+            users = {"all": StoredPassword.plain("new")}
+            changing = threading.Thread(target=served.replicas.change_users, args=(users, {}))
             changing.start()
             changing.join()
             return opened(*arguments)
@@ -127,8 +127,8 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
-        served.filters.take_over([entry("all", [], StoredPassword.plain("new")), entry("shop", [])])
-        served.replicas.take_over_accounts()
+        users = dict(served.server.service.config.replica_users)
+        served.replicas.change_users(users | {"all": StoredPassword.plain("new")}, {})
         wait_for(lambda: len(served.replicas.clients) == 1)
         with pytest.raises(pymysql.err.OperationalError):
             old.ask("SELECT @@server_id")

@@ -17,7 +17,7 @@ import pytest
 
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.master.config import ConnectBack
-from dumpfilter.master.replicas.filters import MOST_BYTES, FilterUnreadable, read_own_filter
+from dumpfilter.master.replica_filters import MOST_BYTES, FilterUnreadable, read_own_filter
 from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import PEER
 

@@ -14,7 +14,7 @@ from dumpfilter.filter.channels import ConfiguredBy, Setting
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
-from dumpfilter.master.replicas.filters import MOST_PIECES, read_rules
+from dumpfilter.master.replica_filters import MOST_PIECES, read_rules
 
 MYSQL = NameRules("mysql")
 NAMES = st.text("ab,", min_size=1, max_size=4)

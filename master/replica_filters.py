@@ -31,7 +31,6 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import TlsFileError
 from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
 from dumpfilter.base.security.listening import host_and_port
-from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.filter.base import ReplicationFilter
@@ -382,8 +381,9 @@ class ReplicaFilters:
     ) -> None:
         self._register = register
         self._lock = threading.Lock()
+        """The lock that a change holds until it is saved and the registered replicas have their new filters."""
         self._read = read
-        self._file = {entry.who: entry for entry in entries}
+        self._file: Mapping[Who, ReplicaEntry] = {entry.who: entry for entry in entries}
         """The tables as they are in the configuration file, by their conditions."""
         self.changes: tuple[ChangedFilter, ...] = ()
         """The changes that operators made on the console, in the order in which they were made."""
@@ -402,14 +402,9 @@ class ReplicaFilters:
         rules than before the change.
         """
         with self._lock:
-            self._use(saved)
+            self._use(self._file, saved)
 
-    def choose(self, user: str, *, channel: str | None = None, server_id: int | None = None) -> ReplicaEntry:
-        """Return the ``[[replica]]`` table of ``user`` that a console statement names.
-
-        ``channel`` and ``server_id`` select among several tables; None selects any. Raises OptionError when no table or
-        several tables match.
-        """
+    def _choose(self, user: str, channel: str | None, server_id: int | None) -> ReplicaEntry:
         mine = [entry for entry in self.entries if entry.user == user]
         if not mine:
             raise OptionError(f"there is no [[replica]] of user {printable(user)!r} in the configuration")
@@ -427,44 +422,47 @@ class ReplicaFilters:
         )
 
     def change(
-        self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
+        self,
+        user: str,
+        clauses: Sequence[FilterClause],
+        *,
+        channel: str | None = None,
+        server_id: int | None = None,
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace filter rules of ``entry``, one ``[[replica]]`` table of the configuration, also in the running dumps
-        of the table's replicas. Return the registered replicas of the table, and warnings for the operator.
+        """Replace filter rules of one ``[[replica]]`` table of ``user``, also in the running dumps of the table's
+        replicas. Return the registered replicas of the table, and warnings for the operator.
 
-        For each kind of rule in ``clauses``, the last clause replaces all rules of that kind, as in CHANGE REPLICATION
-        FILTER. If the rules then equal those of the configuration file, the table counts as unchanged again.
+        ``channel`` and ``server_id`` select among several tables; None selects any. For each kind of rule in
+        ``clauses``, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the rules then
+        equal those of the configuration file, the table counts as unchanged again.
 
-        Raises OptionError for a rule that is not valid, and for a table with ``adopt``, whose filter is read from the
-        replica itself.
+        Raises OptionError when no table or several tables match, for a rule that is not valid, and for a table with
+        ``adopt``, whose filter is read from the replica itself.
         """
-        old = entry.filter
-        if old is None:
-            raise OptionError(
-                f"{entry.key} adopts the filter that the replica itself has: say CHANGE REPLICATION FILTER on the "
-                "replica, and let it reconnect"
-            )
-        rules = list(old.rules)
-        for clause in clauses:
-            rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
-        changed = entry.with_rules(map(str, rules))
-        new = changed.filter
-        assert new is not None
         with self._lock:
-            own, rules_now = _texts(self._file.get(entry.who, entry)) or (), _texts(changed) or ()
+            entry = self._choose(user, channel, server_id)
+            old = entry.filter
+            if old is None:
+                raise OptionError(
+                    f"{entry.key} adopts the filter that the replica itself has: say CHANGE REPLICATION FILTER on the "
+                    "replica, and let it reconnect"
+                )
+            rules = list(old.rules)
+            for clause in clauses:
+                rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
+            changed = entry.with_rules(map(str, rules))
+            new = changed.filter
+            assert new is not None
+            own, now = _texts(self._file[entry.who]) or (), _texts(changed) or ()
             kept = [one for one in self.changes if one.who != entry.who]
-            if rules_now != own:
-                kept.append(ChangedFilter(entry.who, entry.semantics, rules_now, own, time.time()))
-            self._use(kept)
-        self._tell()
-        slaves = self.replicas().get(entry.who, [])
-        for slave in slaves:
-            self._change(slave, new)
+            if now != own:
+                kept.append(ChangedFilter(entry.who, entry.semantics, now, own, time.time()))
+            widened = self._use(self._file, kept)
         warnings = [
             f"server id {slave.peer.server_id}, channel {printable(slave.peer.channel)!r}: {wider}"
-            for slave in slaves
-            if slave.file and (wider := _widening(old, new, slave))
+            for slave, wider in widened
         ]
+        slaves = self.replicas().get(entry.who, [])
         if not any(slave.file for slave in slaves) and passes_beyond(new, old).beyond is not Beyond.NOTHING:
             warnings.append(
                 "the new filter passes events that the old one dropped. They do not come back to replicas that have "
@@ -487,33 +485,55 @@ class ReplicaFilters:
         the replica's own filter. The same happens if the new filter takes too much memory.
         """
         with self._lock:
-            old_entries = self.entries
-            self._file = {entry.who: entry for entry in entries}
-            is_dropped = self._use(self.changes)
-        if is_dropped:
-            self._tell()
+            self._use({entry.who: entry for entry in entries}, self.changes)
+
+    def _use(
+        self, file: Mapping[Who, ReplicaEntry], changes: Iterable[ChangedFilter]
+    ) -> list[tuple[RegisteredSlave, str]]:
+        """Put the ``[[replica]]`` tables ``file`` of the configuration file into force, with the rules that ``changes``
+        give to some of them, also in running dumps. A change that no longer applies is dropped and logged. For example,
+        its table is gone or has other rules in the file.
+
+        Return the replicas to which the new filter may send events that the old one dropped, each with a warning. The
+        caller holds the lock until the replicas have their new filters. So the last of several changes applies.
+        """
+        old_entries, old_changes = self.entries, self.changes
+        self._file = file
+        applied = [(changed, changed.applied(file.get(changed.who))) for changed in changes]
+        self.changes = tuple(changed for changed, entry in applied if entry is not None)
+        in_force = {entry.who: entry for _, entry in applied if entry is not None}
+        self.entries = tuple(in_force.get(who, entry) for who, entry in file.items())
+        for changed, entry in applied:
+            if entry is None:
+                log.info(
+                    "the configuration replaces a filter that was changed on the console",
+                    user=printable(",".join(changed.who.users)),
+                    rules=printable(" ".join(changed.rules)),
+                )
+        if self.changes != old_changes:
+            for tell in self.on_change:
+                tell()
         # Listed after the change: a replica that registers later finds that its table is gone, and chooses again.
         replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
-        before = {slave.slave_id: first_fitting(old_entries, slave.peer) for slave in replicas}
-
-        def reason(slave: RegisteredSlave) -> DumpfilterError | None:
-            if slave.slave_id not in before:
-                return None
-            old, new = before[slave.slave_id], self.find(slave.peer)
-            if old is not None and new is not None and _login_facts(old) == _login_facts(new):
-                return None
-            return Unregistered(
+        ended = {
+            slave.slave_id: Unregistered(
                 f"the master's configuration has changed for user {printable(slave.peer.user)!r}: connect again"
             )
-
-        for slave in self._register.remove_all(reason):
+            for slave in replicas
+            if _login_facts(self.find(slave.peer)) != _login_facts(first_fitting(old_entries, slave.peer))
+        }
+        for slave in self._register.remove_all(lambda one: ended.get(one.slave_id)):
             _note("end of the registration", slave, str(slave.ended_by))
+        widened = []
         for slave in replicas:
-            entry, old_filter = self.find(slave.peer), slave.filter
-            used = None if entry is None or slave.ended_by is not None else entry.filter
-            if used is not None and definition(used) != definition(old_filter):
+            entry, old = self.find(slave.peer), slave.filter
+            used = None if entry is None or slave.slave_id in ended else entry.filter
+            if used is not None and definition(used) != definition(old):
                 self._change(slave, used)
-                _note("change of filter", slave, "ok", _widening(old_filter, used, slave))
+                wider = _widening(old, used, slave)
+                _note("change of filter", slave, "ok", wider)
+                widened += [(slave, wider)] if wider else []
+        return widened
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
         """Give a registered replica the filter ``new``, also in its running dump. If the filter takes too much memory,
@@ -524,8 +544,8 @@ class ReplicaFilters:
         except NotRegistered:
             log.debug("the replica left before its filter changed", server_id=slave.peer.server_id)
         except Overloaded as error:
-            failed = error
-            self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
+            failed = {slave.slave_id: error}
+            self._register.remove_all(lambda one: failed.get(one.slave_id))
 
     def replicas(self) -> dict[Who, list[RegisteredSlave]]:
         """Return the real replicas that are registered now, grouped by the ``[[replica]]`` table that gives them their
@@ -536,34 +556,6 @@ class ReplicaFilters:
             if slave.peer.is_real_replica and (entry := self.find(slave.peer)) is not None:
                 found.setdefault(entry.who, []).append(slave)
         return found
-
-    def _use(self, changes: Iterable[ChangedFilter]) -> bool:
-        """Put the ``[[replica]]`` tables of the configuration file into force, with the rules that ``changes`` give to
-        some of them. Replace :attr:`changes` and :attr:`entries`.
-
-        Return whether a change was dropped and logged, because it no longer applies. For example, its table is gone or
-        has other rules in the file.
-        """
-        applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
-        self.changes = tuple(changed for changed, entry in applied if entry is not None)
-        in_force = {entry.who: entry for _, entry in applied if entry is not None}
-        self.entries = tuple(in_force.get(who, entry) for who, entry in self._file.items())
-        for changed, entry in applied:
-            if entry is None:
-                log.info(
-                    "the configuration replaces a filter that was changed on the console",
-                    user=printable(",".join(changed.who.users)),
-                    rules=printable(" ".join(changed.rules)),
-                )
-        return len(self.changes) < len(applied)
-
-    def _tell(self) -> None:
-        for tell in self.on_change:
-            tell()
-
-    def accounts(self) -> dict[str, StoredPassword]:
-        """Return the stored password of each user that replicas may log in as, by user name."""
-        return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
         """Return the first ``[[replica]]`` table of the configuration whose conditions (such as user and channel) the
@@ -718,11 +710,11 @@ def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> 
     )
 
 
-def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
+def _login_facts(entry: ReplicaEntry | None) -> tuple[object, ...]:
     """Return the values of a ``[[replica]]`` table whose change forces the replica to connect again: the password, and
-    whether and how the master adopts the replica's own filter.
+    whether and how the master adopts the replica's own filter. None stands for a replica without a table.
     """
-    return entry.stored, entry.adopt, entry.connect if entry.adopt else None
+    return () if entry is None else (entry.stored, entry.adopt, entry.connect if entry.adopt else None)
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
@@ -732,7 +724,7 @@ def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredS
     ``slave`` is the replica's entry in the register. The warning names the binlog position in this entry.
     """
     wider = passes_beyond(new, old)
-    if wider.beyond is Beyond.NOTHING:
+    if not slave.file or wider.beyond is Beyond.NOTHING:
         return ""
     what = wider.example if wider.beyond is Beyond.SOMETHING else "events that the old one dropped"
     return (
