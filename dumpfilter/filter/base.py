@@ -25,14 +25,14 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.collation import as_parsed, collation_of
-from dumpfilter.filter.rules import BaseRuleKind, Rule, unique
+from dumpfilter.filter.rules import BaseRuleKind, Rule, check_kind, parse_option_of, unique
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
@@ -218,21 +218,19 @@ class RuleFilter(ReplicationFilter):
         names: the settings by which names are compared. They are the settings of the server that wrote the binlog, with
             the slave's ``lower_case_table_names``.
 
-    Raises OptionError for a ``lower_case_table_names`` other than 0, 1 and 2. The subclasses also raise OptionError for
-    a rule of another enumeration.
+    Raises OptionError for a ``lower_case_table_names`` other than 0, 1 and 2, and for a rule of another enumeration.
     """
+
+    _KINDS: ClassVar[type[BaseRuleKind]]
+    _PLACE: ClassVar[str]
+    """The text that follows the name of another kind's option in an error."""
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         self.rules = unique(rules)
+        for rule in self.rules:
+            check_kind(rule.kind, self._KINDS, self._PLACE)
         self.names = names
         self._collation = collation_of(names)
-
-    @staticmethod
-    @abc.abstractmethod
-    def _parse(option: str) -> Rule:
-        """Return the rule that an option such as ``--replicate-do-db=shop`` describes. Raises OptionError for an
-        unknown option, and for a missing or malformed value.
-        """
 
     @classmethod
     def from_options(cls, options: Iterable[str], *, names: NameRules = DEFAULT_NAMES) -> Self:
@@ -242,7 +240,7 @@ class RuleFilter(ReplicationFilter):
         >>> Filter.from_options(["--replicate-do-db=shop"]).rows_ok("shop", "orders")
         True
         """
-        return cls([cls._parse(option) for option in options], names=names)
+        return cls([parse_option_of(option, cls._KINDS, cls._PLACE) for option in options], names=names)
 
     def _of(self, kind: BaseRuleKind) -> list[Rule]:
         return [rule for rule in self.rules if rule.kind is kind]

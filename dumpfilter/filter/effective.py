@@ -7,7 +7,6 @@ worklog leaves some cases open, and docs/filters.md describes how this filter de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
@@ -21,7 +20,6 @@ from dumpfilter.filter.rules import (
     FilterSemantics,
     Rule,
     WildSet,
-    parse_option,
     rewrite_literals,
     split_expression,
 )
@@ -52,12 +50,11 @@ class EffectiveFilter(RuleFilter):
     (True, False)
     """
 
-    _parse = staticmethod(partial(parse_option, semantics=FilterSemantics.EFFECTIVE))
+    _KINDS = EffectiveRuleKind
+    _PLACE = FilterSemantics.EFFECTIVE.place
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         super().__init__(rules, names=names)
-        for rule in self.rules:
-            FilterSemantics.EFFECTIVE.check(rule.kind)
         collation = self._collation
         self._do = _Expressions(self._of(EffectiveRuleKind.DO), collation)
         self._ignore = _Expressions(self._of(EffectiveRuleKind.IGNORE), collation)

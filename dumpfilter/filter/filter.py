@@ -42,9 +42,6 @@ from dumpfilter.filter.rules import (
     WildSet,
     WriteRuleKind,
     WriteSemantics,
-    option_list,
-    parse_option,
-    parse_write_option,
 )
 from dumpfilter.index.subjects import Subject, TableSubject
 
@@ -89,14 +86,13 @@ class Filter(_DatabaseFilter):
     When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
     """
 
-    _parse = staticmethod(parse_option)
+    _KINDS = RuleKind
+    _PLACE = FilterSemantics.CLASSIC.place
     _DB_KINDS = (RuleKind.DO_DB, RuleKind.IGNORE_DB)
     _DB_STEPS = (Step.DO_DB, Step.NO_DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB)
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         super().__init__(rules, names)
-        for rule in self.rules:
-            FilterSemantics.CLASSIC.check(rule.kind)
         collation = self._collation
         self._do_table = self._keyed(RuleKind.DO_TABLE, collation.table)
         self._ignore_table = self._keyed(RuleKind.IGNORE_TABLE, collation.table)
@@ -340,11 +336,11 @@ class WriteFilter(_DatabaseFilter):
     database. A comma is part of a name, so ``a,b`` is one database.
 
     ``semantics`` is the treatment of statements without a default database: SERVER or WORKLOG. Raises OptionError for
-    EFFECTIVE semantics, which another filter has, and for rules other than ``--binlog-do-db`` and
-    ``--binlog-ignore-db``.
+    rules other than ``--binlog-do-db`` and ``--binlog-ignore-db``.
     """
 
-    _parse = staticmethod(parse_write_option)
+    _KINDS = WriteRuleKind
+    _PLACE = "of the write side"
     _DB_KINDS = (WriteRuleKind.DO_DB, WriteRuleKind.IGNORE_DB)
     _DB_STEPS = (
         Step.BINLOG_DO_DB,
@@ -362,16 +358,6 @@ class WriteFilter(_DatabaseFilter):
     ) -> None:
         super().__init__(rules, names)
         self.semantics = semantics
-        if semantics is WriteSemantics.EFFECTIVE:
-            raise OptionError(
-                "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
-            )
-        for rule in self.rules:
-            if not isinstance(rule.kind, WriteRuleKind):
-                raise OptionError(
-                    f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
-                    f"the binlog's are: {option_list(WriteRuleKind)}"
-                )
 
     @property
     def is_on(self) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import fnmatch
 import itertools
 import re
 from collections import Counter
@@ -237,8 +238,12 @@ class FilterSemantics(enum.StrEnum):
         """Raise OptionError when a filter with these semantics cannot have rules of the given kind, such as DO in a
         classic filter.
         """
-        if not isinstance(kind, self.kinds):
-            raise _unknown(f"--{kind.option}", self.kinds, f"in {self} filter semantics")
+        check_kind(kind, self.kinds, self.place)
+
+    @property
+    def place(self) -> str:
+        """The part of an error's text that follows the name of an option that these semantics do not have."""
+        return f"in {self} filter semantics"
 
 
 class WriteSemantics(enum.StrEnum):
@@ -281,11 +286,12 @@ class FilterOn(enum.StrEnum):
     """The master filters, and the slave filters everything again."""
 
 
-def option_list(kinds: Iterable[BaseRuleKind]) -> str:
-    """Return the options of these rule kinds as one text for an error message, such as ``--do, --ignore,
-    --rewrite``.
+def check_kind(kind: BaseRuleKind, kinds: type[BaseRuleKind], where: str) -> None:
+    """Raise OptionError for a rule whose kind is of another enumeration than ``kinds``. ``where`` follows the option's
+    name in the error's text.
     """
-    return ", ".join(f"--{kind.option}" for kind in kinds)
+    if not isinstance(kind, kinds):
+        raise _unknown(f"--{kind.option}", kinds, where)
 
 
 _NEAR = 0.8
@@ -451,22 +457,18 @@ def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASS
     >>> parse_option("--ignore=%.table2", FilterSemantics.EFFECTIVE)
     Rule(kind=<EffectiveRuleKind.IGNORE: 'ignore'>, value='%.table2')
     """
-    return _parsed(option, semantics.kinds, f"in {semantics} filter semantics")
+    return parse_option_of(option, semantics.kinds, semantics.place)
 
 
-def parse_write_option(option: str) -> Rule:
-    """Return the rule that a ``--binlog-do-db`` or ``--binlog-ignore-db`` option describes.
+def parse_option_of(option: str, kinds: type[BaseRuleKind], where: str) -> Rule:
+    """Return the rule that an option describes, for one of the given ``kinds`` of rules.
 
     Dashes and underscores in the option's name mean the same. Raises OptionError for any other option, for a missing or
-    empty value, and for a NUL character in the value.
+    empty value, and for a NUL character in the value. In the first error, ``where`` follows the option's name.
 
-    >>> str(parse_write_option("--binlog_do_db=shop"))
+    >>> str(parse_option_of("--binlog_do_db=shop", WriteRuleKind, "of the write side"))
     '--binlog-do-db=shop'
     """
-    return _parsed(option, WriteRuleKind, "of the write side")
-
-
-def _parsed(option: str, kinds: type[BaseRuleKind], where: str) -> Rule:
     name, equals, value = option.partition("=")
     kind = kinds.of_option(name)
     if kind is None:
@@ -595,18 +597,10 @@ def _literals(tokens: list[str]) -> list[str]:
 
 
 def _regex(tokens: list[str]) -> re.Pattern[str]:
-    groups = itertools.groupby(tokens, lambda token: token == MANY)
-    parts = [
-        MANY if is_many else "".join("." if token == ANY else re.escape(token) for token in run)
-        for is_many, run in groups
-    ]
-    for number, part in enumerate(parts[:-1]):
-        if part == MANY:
-            # The first place where the text between two % fits is as good as any later one. An atomic group keeps
-            # this place, so that the steps of several % do not multiply.
-            is_last = number + 2 == len(parts)
-            parts[number : number + 2] = [
-                "",
-                f".*{parts[-1]}" if is_last else f"(?>.*?{parts[number + 1]})",
-            ]
-    return re.compile("".join(".*" if part == MANY else part for part in parts), re.DOTALL)
+    # fnmatch makes an expression in which the steps of several wildcards do not multiply.
+    wildcards = {ANY: "?", MANY: "*"}
+    return re.compile(
+        fnmatch.translate(
+            "".join(wildcards.get(token) or (f"[{token}]" if token in "*?[" else token) for token in tokens)
+        )
+    )

@@ -19,7 +19,7 @@ import pytest
 from dumpfilter.analyse.explain import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter.filter import Filter, WriteFilter
-from dumpfilter.filter.rules import WriteSemantics, parse_write_option
+from dumpfilter.filter.rules import WriteRuleKind, WriteSemantics, parse_option_of
 from dumpfilter.index.fileset import BinlogSet
 
 DATA = Path(__file__).parent / "data" / "recordings"
@@ -45,7 +45,7 @@ class WriteRecording:
 
     def filters(self, case: str, semantics: WriteSemantics = WriteSemantics.SERVER) -> Filters:
         write = WriteFilter(
-            map(parse_write_option, self.record["cases"][case]["options"]),
+            [parse_option_of(option, WriteRuleKind, "") for option in self.record["cases"][case]["options"]],
             semantics=semantics,
             names=NameRules(self.family, lower_case_table_names=self.record["lower_case_table_names"]),
         )
