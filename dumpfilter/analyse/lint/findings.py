@@ -205,34 +205,40 @@ def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, 
     return few(rule for rule in rule_filter.rules if rule.kind in kinds)
 
 
+_REASONS = {
+    Step.NO_DO_DB: "no do-db rule names its current database",
+    Step.IGNORE_DB: "an ignore-db rule names its current database",
+    **dict.fromkeys(
+        (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES),
+        "database rules look at its current database only",
+    ),
+    Step.NO_TABLE_MATCHED: "its current database passes, and no table rule matches its tables",
+    Step.NO_TABLE_MATCHED_DO: "no do rule matches its tables",
+    # The table's name would make a warning of its own for each table that the rule matches.
+    **dict.fromkeys(
+        (Step.DO_TABLE, Step.IGNORE_TABLE, Step.WILD_DO_TABLE, Step.WILD_IGNORE_TABLE),
+        "its first table with a rule matches {rule}, and this table decides the whole statement",
+    ),
+    Step.NONE_UPDATED: "a replica with table rules executes no statement of this kind",
+    **dict.fromkeys(
+        (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE),
+        "wild rules are compared with the text {name!r}, without a table",
+    ),
+}
+_OF_NO_DATABASE = {
+    Step.NO_DO_DB: "do",
+    **dict.fromkeys((Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES), "ignore"),
+}
+"""The database rules that match no statement without a current database, by the reason of the decision."""
+
+
 def reason_of(decision: Decision, statement: Statement) -> str:
     """Return the reason of a decision about a statement, worded as the end of a sentence after "because"."""
-    has_database = statement.current_database is not None
-    if decision.step is Step.NO_DO_DB:
-        if has_database:
-            return "no do-db rule names its current database"
-        return "it has no current database, which no do-db rule matches"
-    if decision.step is Step.IGNORE_DB:
-        return "an ignore-db rule names its current database"
-    if decision.step in (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES):
-        if has_database:
-            return "database rules look at its current database only"
-        return "it has no current database, which no ignore-db rule matches"
-    if decision.step is Step.NO_TABLE_MATCHED:
-        return "its current database passes, and no table rule matches its tables"
-    if decision.step in (Step.WILD_IGNORE_TABLE, Step.WILD_DO_TABLE) and decision.rule is not None:
-        # The table's name would make a warning of its own for each table that the rule matches.
-        return f"its first table with a rule matches {decision.rule.value}, and this table decides the whole statement"
-    if decision.step in (Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.DO_TABLE, Step.WILD_DO_TABLE):
-        return f"its first table with a rule is {decision.name}, and this table decides the whole statement"
-    if decision.step is Step.NO_TABLE_MATCHED_DO:
-        return "no do rule matches its tables"
-    if decision.step is Step.NONE_UPDATED:
-        return "a replica with table rules executes no statement of this kind"
-    if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
-        return f"wild rules are compared with the text {decision.name!r}, without a table"
-    text = str(decision.step.value)
-    return text[0].lower() + text[1:]
+    step, rule = decision.step, decision.rule
+    if statement.current_database is None and step in _OF_NO_DATABASE:
+        return f"it has no current database, which no {_OF_NO_DATABASE[step]}-db rule matches"
+    text = _REASONS.get(step, f"{step.value[0].lower()}{step.value[1:]}")
+    return text.format(rule=rule and rule.value, name=decision.name)
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:

@@ -42,9 +42,21 @@ but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=h
         subjects += [TableSubject(*table) for table in knowledge.tables]
         decisions = {subject: remembering.decide(subject) for subject in subjects}
         deciding = {decision.rule for decision in decisions.values()}
-        items += odd_names(rule_filter, knowledge, names, deciding)
+        rules, notes = compared(
+            [rule for rule in rule_filter.rules if rule not in deciding or _has_any(rule)], names
+        )
+        unused = [rule for rule in rules if rule not in deciding]
+        items += notes
+        items += odd_names(rule_filter, knowledge, names, unused)
+        for rule in filter(_has_any, rules):
+            items += _underscores(rule_filter, rule, names)
         items += merged_tables(rule_filter, knowledge)
-        items += void_rules(rule_filter, knowledge, names, decisions)
+        items += _unasked(rule_filter, names)
+        for rule in unused:
+            if rule.kind.form in _TABLE_FORMS:
+                items += _preceded(rule_filter, rule, names)
+        items += _without_effect(rule_filter, decisions, deciding)
+        items += _nothing_passes(rule_filter, knowledge, decisions)
     items += ReplicaWalk(remembering).walk(knowledge)
     items += dropped_xa(remembering, knowledge)
     return sorted(joined(items), key=lambda warning: warning.level is Level.NOTE)
@@ -161,29 +173,20 @@ class RuleAlone:
 
 
 def odd_names(
-    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, deciding: set[Rule | None]
+    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, unused: Iterable[Rule]
 ) -> Iterator[Item]:
     """Yield the faults in the names of databases and tables in a classic (``--replicate-*``) filter's rules.
 
-    ``names`` has the names in the binlog set as the rules see them, and ``deciding`` the rules that decide about
-    anything in the set. If only part of the set is known, a rule that matches nothing is a fault only if its name is
-    improbable, for example because of a comma.
+    ``names`` has the names in the binlog set as the rules see them. The rules ``unused`` decide about nothing in the
+    set. If only part of the set is known, a rule that matches nothing is a fault only if its name is improbable, for
+    example because of a comma.
     """
-    unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
-    yield from notes
     for rule in unused:
         if RuleAlone(rule_filter, rule).match(names) is None:
             if knowledge.is_whole and names.databases:
                 yield _no_match(rule_filter, rule, names)
             elif not knowledge.is_whole:
                 yield from _unlikely(rule_filter, rule)
-    wild, notes = compared(
-        [rule for rule in rule_filter.rules if rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value],
-        names,
-    )
-    yield from notes
-    for rule in wild:
-        yield from _underscores(rule_filter, rule, names)
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
@@ -365,6 +368,11 @@ def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item
             )
 
 
+def _has_any(rule: Rule) -> bool:
+    """Tell whether a rule may have the wildcard for any character, ``_``."""
+    return rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value
+
+
 def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
     literal = Rule(rule.kind, _ESCAPED_OR_ANY.sub(lambda found: found[1] or r"\_", rule.value))
     if literal == rule:
@@ -406,27 +414,6 @@ Decisions = dict[Subject, Decision]
 """A filter's decision about each table and statement of a binlog set."""
 
 
-def void_rules(
-    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, decisions: Decisions
-) -> Iterator[Item]:
-    """Yield a fault for each rule of a classic (``--replicate-*``) filter that has no effect because of other rules.
-    Also yield one if the filter drops everything.
-
-    ``names`` has the names of databases and tables in the binlog set as the rules see them. ``decisions`` has the
-    filter's decision about each table and statement of the set.
-    """
-    yield from _unasked(rule_filter, names)
-    deciding = {decision.rule for decision in decisions.values()}
-    undecided, notes = compared(
-        [rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding], names
-    )
-    yield from notes
-    for rule in undecided:
-        yield from _preceded(rule_filter, rule, names)
-    yield from _without_effect(rule_filter, decisions, deciding)
-    yield from _nothing_passes(rule_filter, knowledge, decisions)
-
-
 def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
     do_rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
     if not do_rules:
@@ -434,13 +421,11 @@ def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
     for rule in rule_filter.rules:
         if rule.kind is not RuleKind.IGNORE_DB:
             continue
-        both = any(rule.value == other.value for other in do_rules)
-        cure = f"Remove --{RuleKind.DO_DB.option}={rule.value}" if both else f"Remove {rule}"
         yield Item(
             Code.NOT_ASKED,
             (rule, *few(do_rules)),
             "with a do-db rule the server asks no ignore-db rule",
-            cure,
+            f"Remove {rule}",
             events=shown(names.databases.get(rule.value)),
         )
 

@@ -7,7 +7,7 @@ faults are reported about other objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from dumpfilter.analyse.lint.findings import Code, Item, cure_of, database_cure,
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
-from dumpfilter.binlog.statement.statement import Mentions, Statement, StatementKind, Thing, Verb
+from dumpfilter.binlog.statement.statement import Mentions, Statement, StatementKind, Thing
 from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.filter.world import Code as Stored
@@ -194,7 +194,7 @@ class ReplicaWalk:
         events = (event,) if cause is None else (cause.event, event)
         errors = _errors(fault)
         if fault.kind is F.PARENT_ROWS:
-            child = ".".join((fault.through or fault.ref.replica)[1:])
+            child = _dotted(fault.through or fault.ref.replica)
             alone = self.rule_filter.decide(TableSubject(*fault.ref.source[1:]))
             what = (
                 f"rows of {child} pass, and its foreign key refers to {{names}}, whose rows are dropped. The replica "
@@ -230,7 +230,8 @@ class ReplicaWalk:
             changed = "give objects of several databases one name"
             if cause is not None:
                 changed = f"change the current database of {cause.verb}, and never a database in its text"
-            what = f"rewrite rules {changed}. {_MERGED.get(fault.kind, _LACKS)} with error {errors[0]}"
+            result = _MERGED.get(fault.kind, "The replica lacks {names}")
+            what = f"rewrite rules {changed}. {result}, and the replica stops with error {errors[0]}"
             cure = "Make {names} on the replica by hand, or write names in statements without the database"
             if fault.kind in (F.TWICE, F.STALE):
                 cure = "Give the databases different names on the replica"
@@ -288,7 +289,7 @@ def _named(fault: Fault[Cause]) -> str:
         return f"{name}@{database}"
     if thing is Thing.GRANT:
         return f"{name}: {database.strip()}"
-    return ".".join(filter(None, (database, name)))
+    return _dotted(fault.ref.replica)
 
 
 def _code_of(fault: Fault[Cause]) -> Code:
@@ -307,24 +308,17 @@ def _code_of(fault: Fault[Cause]) -> Code:
     return of_thing.get(thing, Code.MISSING_OBJECT)
 
 
-_LACKS = "The replica lacks {names}, and stops"
 _MERGED = {
-    F.LEFT: "The replica still has {names}, and stops",
-    F.TWICE: "A statement names {names} twice. A replica that reads it stops, whatever its table rules say,",
-    F.STALE: "Changes of two tables reach {names}. The replica mixes their rows, or stops, for example",
+    F.LEFT: "The replica still has {names}",
+    F.TWICE: "A statement names {names} twice",
+    F.STALE: "Changes of two tables reach {names}",
 }
-_PASSES = {
-    F.PARENT: "a statement with a foreign key to the table passes. The replica stops with an error about the key",
-    F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes. The replica stops with error "
-    "3730 (MySQL) or 1451 (MariaDB)",
-    F.STALE: "later events of the table pass. The replica keeps the old table: its rows differ, or it stops, for "
-    "example with error 1677 or 13146 (another type), or at EXCHANGE PARTITION with 1736 or 1731",
-    F.LEFT: "a later statement that makes {names} again passes. A replica that has the old {thing} stops with error "
-    "{error}",
+_LATER = {
+    F.PARENT: "a statement with a foreign key to it passes",
+    F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes",
+    F.STALE: "later events of the table pass",
+    F.LEFT: "a later statement that makes it again passes",
 }
-_TEMPORARY = (
-    "the statement that {made} the temporary table {names} is dropped, and a later statement of the session "
-)
 
 
 def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
@@ -334,53 +328,24 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
 
     The text still has the placeholder ``{names}``, which is replaced when faults with equal texts are joined.
     """
-    thing = fault.ref.replica[0]
-    is_definer = thing is Thing.ACCOUNT and event.facts.thing not in (Thing.ACCOUNT, Thing.GRANT)
-    dropped = "{verb} of {names} is dropped, and "
-    if fault.is_temporary and fault.kind is F.LEFT:
-        text = (
-            _TEMPORARY + "that makes it again passes. A replica that has the old table stops with error 1050"
-        )
-    elif fault.is_temporary and fault.is_sure:
-        text = _TEMPORARY + "that needs the table passes. The replica stops with error 1146"
-    elif fault.is_temporary:
-        text = _TEMPORARY + (
-            "passes. It uses the replica's table of the same name, which is not temporary, and changes or reads other "
-            "rows"
-        )
-    elif fault.kind in _PASSES:
-        text = dropped + _PASSES[fault.kind]
-    elif thing is Thing.DATABASE:
-        text = (
-            "{verb} is dropped, and statements that make objects in it, or move tables to it, pass. A replica without "
-            "the database {names} stops with error 1049"
-        )
-    elif fault.through is not None:
-        text = (
-            dropped + "a statement that passes runs {through}, which needs it. The replica can stop ({error})"
-        )
-    elif thing is not Thing.TABLE:
-        text = dropped + "a statement that needs the {thing} passes. The replica stops with error {error}"
-    elif isinstance(event.subject, TableSubject):
-        text = dropped + "rows of the table pass. The replica stops with error 1146 (no such table)"
-    elif event.facts.verb is Verb.DROP:
-        text = (
-            dropped
-            + "a statement that drops the table passes. The replica stops with error 1051 (unknown table)"
-        )
-    else:
-        text = dropped + (
-            "statements that need the table pass. The replica stops with error 1146 (no such table), or 1049 (no such "
-            "database)"
-        )
-    return text.format(
-        verb=verb,
-        names="{names}",
-        made="drops" if fault.kind is F.LEFT else "makes",
-        thing=thing.value,
-        through=".".join(filter(None, fault.through[1:])) if fault.through else "",
-        error=1449 if is_definer else _errors(fault)[0],
+    later = (
+        "a statement that passes runs {through}, which needs it"
+        if fault.through
+        else "events that need it pass"
     )
+    later = _LATER.get(fault.kind, later).replace("{through}", _dotted(fault.through or ()))
+    is_definer = fault.ref.replica[0] is Thing.ACCOUNT and event.facts.thing not in (
+        Thing.ACCOUNT,
+        Thing.GRANT,
+    )
+    error = 1449 if is_definer else _errors(fault)[0]
+    what = "the temporary table {names}" if fault.is_temporary else "{names}"
+    stops = "stops" if fault.is_sure else "has other rows or columns, or stops"
+    return f"{verb} of {what} is dropped, and {later}. The replica {stops} with error {error}"
+
+
+def _dotted(key: Sequence[object]) -> str:
+    return ".".join(str(part) for part in key[1:] if part)
 
 
 def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
@@ -394,22 +359,13 @@ def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
     ``runs`` tells whether the code runs on the replica. ``passes`` tells whether the statement that calls the code
     is sent.
     """
-    runs_code = "calls a stored function" if code.on is None else "fires a trigger"
-    of_code = "function's" if code.on is None else "trigger's"
-    if runs:
-        return (
-            f"a statement that passes {runs_code} on the replica, which changes {{names}}. The filter drops this "
-            "table. The replica changes the table all the same, or stops with error 1146"
-        )
-    if not passes:
-        return (
-            f"a statement that is dropped {runs_code}, which changes {{names}}. The filter lets this table pass. "
-            f"The binlog has the statement, and no rows of the {of_code} changes, so that the replica lacks them"
-        )
-    return (
-        f"a statement that passes {runs_code}, which changes {{names}}. The filter lets this table pass, and "
-        f"drops the CREATE TRIGGER. The replica lacks the trigger, and the {of_code} changes"
+    calls, word = (
+        ("calls a stored function", "function") if code.on is None else ("fires a trigger", "trigger")
     )
+    fate = f"The filter lets this table pass, and the replica lacks the {word}'s changes"
+    if runs:
+        fate = "The filter drops this table. The replica changes it all the same, or stops with error 1146"
+    return f"a statement that {'passes' if passes else 'is dropped'} {calls}, which changes {{names}}. {fate}"
 
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
