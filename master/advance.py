@@ -37,7 +37,7 @@ from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, change
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
-from dumpfilter.dump.stream.message import GapList, Runs, around_events, gaps_to_proto, with_events
+from dumpfilter.dump.stream.message import around_events, gaps_to_proto, with_events
 from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.dump.thread import DumpThread, Reach, plan_many
 from dumpfilter.index.segment import Segment
@@ -286,29 +286,6 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
     return pb.Counts(
         **{name: max(value, 0) for name, value in zip(_COUNT_NAMES, _COUNTS(counts), strict=True)}
     )
-
-
-def chunk_of_commits(
-    place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Runs, gaps: GapList
-) -> bytes:
-    """Return the chunk (serialized message) for commits that the master has just received. The chunk leads from
-    ``place``, the dump's position and state, to the position ``end`` of the same file. Both are transaction boundaries.
-
-    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` the dropped
-    transactions.
-    """
-    file, before = place.told
-    key_of = place.source.gtid_source
-    chunk = pb.Chunk(
-        file=file,
-        begin_position=before,
-        end_position=end,
-        resume_position=end,
-        resume_bytes=len(events),
-        counts=counts_to_proto(counts),
-        completed=runs_to_proto(completed.rows, key_of),
-    )
-    return with_events(chunk, events, gaps.message(key_of))
 
 
 def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:

@@ -12,10 +12,11 @@ other statements, XA transactions, and compressed transactions.
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -26,15 +27,16 @@ from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, no_file, with_statement_end
-from dumpfilter.dump.cut import ADD_STATEMENT_END
+from dumpfilter.dump.cut import ADD_STATEMENT_END, OF_NEXT
 from dumpfilter.dump.packets.stand_ins import stand_in_of
-from dumpfilter.dump.stream.message import GapList, Runs
+from dumpfilter.dump.stream.message import Gap, few_gaps_to_proto, runs_of, with_events
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.advance import DumpPlace, ReplicaEncoding, chunk_of_commits
+from dumpfilter.master.advance import DumpPlace, ReplicaEncoding, counts_to_proto, runs_to_proto
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _GTID = int(EventType.GTID)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
@@ -422,16 +424,33 @@ class Decider:
 
         The message equals the one that :class:`~dumpfilter.master.advance.GrpcPlan` makes of the dump thread's plan.
         """
-        gaps, completed = GapList(), Runs()
-        for commit, decision, _, size in parts:
-            source, number = self._numbered(commit)
-            completed.add(source, number)
-            if decision.is_dropped:
-                gaps.drop(source, number, commit.end, decision.hits)
+        completed = [self._numbered(part.commit) for part in parts]
+        gaps: list[Gap] = []
+        size = begin = 0
+        for is_dropped, group in groupby(parts, lambda part: part.decision.is_dropped):
+            of_group = list(group)
+            if is_dropped:
+                hits = sum((Counter(part.decision.hits) for part in of_group), Counter[int]())
+                runs = runs_of(completed[begin : begin + len(of_group)])
+                gaps.append(Gap(size, of_group[-1].commit.end, runs, hits))
             else:
-                gaps.send(size, decision.hits)
-        sent = b"".join(_events(parts))
-        return chunk_of_commits(place, parts[-1].commit.end, sent, counts, completed, gaps)
+                for part in of_group:
+                    if part.decision.hits:
+                        gaps.append(Gap(size, OF_NEXT, [], part.decision.hits))
+                    size += part.size
+            begin += len(of_group)
+        (file, before), end = place.told, parts[-1].commit.end
+        key_of, sent = place.source.gtid_source, b"".join(_events(parts))
+        chunk = pb.Chunk(
+            file=file,
+            begin_position=before,
+            end_position=end,
+            resume_position=end,
+            resume_bytes=len(sent),
+            counts=counts_to_proto(counts),
+            completed=runs_to_proto(runs_of(completed), key_of),
+        )
+        return with_events(chunk, sent, few_gaps_to_proto(gaps, key_of) if gaps else b"")
 
     def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
         if commit.description is not self._description:

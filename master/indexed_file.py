@@ -7,12 +7,10 @@ event. The index grows as the file is scanned. The cache evicts the least recent
 from __future__ import annotations
 
 import bisect
-import contextlib
 import functools
 import itertools
 import math
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -162,12 +160,6 @@ _REPLACED = (
     "new file, or set the slave up from a backup if the server began its binlogs anew (RESET MASTER)"
 )
 
-_QUICK_SECONDS = 0.005
-"""The longest time of a scan that counts as quick, seconds. A segment of rows events in the page cache takes 1 ms."""
-
-_SLOW_BYTES = 16 * SEGMENT_SIZE
-"""The number of bytes after a slow scan whose scan is assumed to be slow, too."""
-
 _LONGEST_CACHED = 8 << 20
 """The largest number of bytes that are read from the page cache in the asyncio loop."""
 
@@ -255,10 +247,6 @@ class IndexedFile:
         The value is the set's number (:meth:`Subjects.any_of`). A filter's decision about the set decides about the XA
         COMMIT or XA ROLLBACK.
         """
-        self._slow_until = self.file.first_event + 1
-        """The byte offset before which a scan probably takes long: for compressed transactions, statements or a slow
-        disk. A worker thread always scans the first segment.
-        """
         self._read_segments = functools.partial(
             SegmentReader, subjects=subjects, sources=sources, max_opened=max_opened
         )
@@ -326,10 +314,12 @@ class IndexedFile:
         whose transaction was prepared in an earlier file, the segment does not have the transaction's tables. Raises
         BinlogError where the file is damaged, and PositionError for a position past the end.
         """
-        segment = self.in_memory(position)
-        if segment is not None:
+        place = self._place(position)
+        if place is not None and (self.number, place.start) in self._cache:
             # Another thread may be scanning what follows.
-            return segment
+            segment = self._cache.get((self.number, place.start))
+            if segment is not None:
+                return segment
         with self._lock:
             place = self._place(position)
             while place is None:
@@ -344,38 +334,12 @@ class IndexedFile:
                 place = self._place(position)
             return self._load(place)
 
-    def in_memory(self, position: int) -> Segment | None:
-        """Return the segment (scanned events) with the event at the byte offset ``position``, or None if the cache does
-        not have it. The method does not wait.
-        """
-        place = self._place(position)
-        key = None if place is None else (self.number, place.start)
-        return self._cache.get(key) if key is not None and key in self._cache else None
-
     def segment_start(self, position: int) -> int:
         """Return the byte offset at which the scanned segment with the event at ``position`` begins. Return
         ``position`` if the event is not scanned yet.
         """
         place = self._place(position)
         return position if place is None else place.start
-
-    def is_quick_to_scan(self, position: int) -> bool:
-        """Tell whether a scan of the next segment, at the byte offset ``position``, is so quick that the asyncio loop
-        itself may run it. The file's earlier scans and the page cache decide.
-
-        Return False for a part that was scanned already, and near the file's end, where a server may be writing.
-        """
-        end, byte = position + 2 * SEGMENT_SIZE, np.empty(1, np.uint8)
-        # The scan itself meets and raises the error of a file that cannot be read.
-        with contextlib.suppress(BinlogError):
-            return (
-                self._slow_until <= position == self.scanned_to
-                and end <= self.file.size
-                and not self._lock.locked()
-                and self.file.read_cached(byte, position)
-                and self.file.read_cached(byte, end - 1)
-            )
-        return False
 
     @property
     def gone(self) -> bool:
@@ -560,7 +524,6 @@ class IndexedFile:
             merged = []
         if merged:
             reader.rewind(merged[0].start, merged[0].point)
-        begun = time.perf_counter()
         try:
             point = reader.point
             segment = reader.next()
@@ -575,8 +538,6 @@ class IndexedFile:
             raise
         if segment is None:
             return False
-        if time.perf_counter() - begun > _QUICK_SECONDS:
-            self._slow_until = segment.end + _SLOW_BYTES
         if merged and segment.start == merged[0].start:
             # Another thread may be looking for a place in the old list.
             self._places = self._places[: -len(merged)]

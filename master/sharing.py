@@ -3,8 +3,8 @@
 Dumps are coroutines of one asyncio loop. Worker threads scan the binlog, decide about events and read them. A dump asks
 for the next step (the next chunks) from its place. A place is a binlog position with everything that decides the next
 chunks, such as the filter. Dumps with equal places share one step, and the messages of its chunks are made once. When
-the binlog grows, the places at its end are planned together. Work for a single dump on data in memory runs in the loop,
-because a hand-over to a thread would take as long.
+the binlog grows, the places at its end are planned together. Little work on data in memory runs in the loop, because a
+hand-over to a thread would take as long.
 
 Results are stored in two caches with limits. A slow slave keeps no result in memory. Its dump holds only the place,
 from which the step can be made again.
@@ -361,8 +361,7 @@ class SharedReader:
             source = request.place.source
             start = source.segment_start(request.place.position)
             self._queue.setdefault((source, start), []).append(request)
-        is_short = self._is_little(requests) or self._is_quick(requests[0].place)
-        self._loop.call_soon(self._plan_here if is_short else self._begin_planning)
+        self._loop.call_soon(self._plan_here if self._is_little(requests) else self._begin_planning)
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if
@@ -375,17 +374,6 @@ class SharedReader:
         with contextlib.suppress(DumpfilterError):
             return place.source.file.size - place.position <= _SMALL
         return False
-
-    def _is_quick(self, place: DumpPlace) -> bool:
-        """Tell whether planning at ``place`` is so quick that the asyncio loop does it itself. This is so if at most
-        one dump is running, and the segment at its position is in memory and quick to decide, or quick to scan.
-        """
-        if not self._is_alone:
-            return False
-        segment = place.source.in_memory(place.position)
-        if segment is None:
-            return place.source.is_quick_to_scan(place.position)
-        return not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
         """Plan all queued requests in this iteration of the asyncio loop. For little work this takes less time than a
@@ -454,7 +442,7 @@ class SharedReader:
                 if isinstance(step, Step):
                     self._make_small(step)
             after = next((step.after for step in found if isinstance(step, Step)), None)
-            if after is not None and not (self._is_alone and after.source.is_quick_to_scan(after.position)):
+            if after is not None:
                 self.store.scan_ahead(after.source, after.position)
             return found
         except Exception as error:

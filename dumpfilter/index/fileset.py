@@ -359,15 +359,6 @@ class BinlogFile:
         """
         check_whole(self.read_into(buffer, offset), buffer.size, offset, file=self.name)
 
-    def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
-        """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on, without waiting for the
-        disk, and return True.
-
-        Return False when not all of the bytes are in the page cache, when the file ends before, or when the file system
-        cannot tell. The buffer's content is then undefined. The published end of a growing log is not checked.
-        """
-        return self.read_ranges(buffer, np.array([(offset, buffer.size, 0)]), cached=True)
-
     def read_ranges(
         self, buffer: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool
     ) -> bool:

@@ -468,10 +468,10 @@ def test_bytes_that_are_in_memory(tmp_path: Path) -> None:
     shutil.copy(RECORDED / "bin.000001", path)
     with BinlogFile(path) as file:
         whole = file.read(0, file.size)
-        buffer = np.zeros(100, np.uint8)
-        if file.read_cached(buffer, 50):
+        buffer, fifty = np.zeros(100, np.uint8), np.array([[50, 100, 0]])
+        if file.read_ranges(buffer, fifty, cached=True):
             assert buffer.tobytes() == whole[50:150]
-        assert not file.read_cached(buffer, file.size - 99)
+        assert not file.read_ranges(buffer, np.array([[file.size - 99, 100, 0]]), cached=True)
         far = file.size - 10
         ranges = np.array([[50, 7, 20], [60, 5, 27], [far, 10, 3], [20, 1, 0]])
         room = np.zeros(32, np.uint8)
@@ -484,7 +484,7 @@ def test_bytes_that_are_in_memory(tmp_path: Path) -> None:
         assert not file.read_ranges(room, ranges - [0, 0, 1], cached=False)
         assert not file.read_ranges(room, np.array([[far, 11, 0]]), cached=False)
     with contextlib.closing(RemoteFile(path.as_uri())) as remote:
-        assert not remote.read_cached(buffer, 50)
+        assert not remote.read_ranges(buffer, fifty, cached=True)
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:

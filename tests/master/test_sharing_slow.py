@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import itertools
-import math
 import tempfile
 import threading
 import uuid
@@ -25,17 +24,14 @@ from dumpfilter.base.errors import PositionError
 from dumpfilter.base.memory import unfilled
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.decision import NO_HITS, Carry
 from dumpfilter.dump.stream.message import gaps_from_proto
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.index import fileset
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
-from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.master import advance, indexed_file, sharing
-from dumpfilter.master.advance import DumpPlace, GrpcPlan, PlacedPlan, ReplicaEncoding, Step, steps_from
+from dumpfilter.master.advance import GrpcPlan, PlacedPlan, ReplicaEncoding, Step, steps_from
 from dumpfilter.master.commits import OtherEvents, cut_commits
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
@@ -645,23 +641,16 @@ def test_messages_of_one_dump_alone_are_not_kept() -> None:
     run(follow())
 
 
-def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handing each step to a worker took a third of a dump's processor time."""
-    threads: dict[str, set[threading.Thread]] = {"step": set(), "messages": set()}
-    messages, steps = GrpcPlan.messages, sharing.steps_from
+def test_the_loop_makes_the_messages_of_one_dump_of_a_scanned_binlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handing each message to a worker takes a fifth of a dump's time."""
+    threads = set[threading.Thread]()
+    messages = GrpcPlan.messages
 
-    def noting_messages(self: GrpcPlan, *given: Any, **more: Any) -> list[bytes]:
-        threads["messages"].add(threading.current_thread())
+    def noting(self: GrpcPlan, *given: Any, **more: Any) -> list[bytes]:
+        threads.add(threading.current_thread())
         return messages(self, *given, **more)
 
-    def noting_steps(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Any]:
-        found = steps(store, places)
-        if isinstance(found[0], Step) and found[0].after.source is places[0].source:
-            threads["step"].add(threading.current_thread())
-        return found
-
-    monkeypatch.setattr(GrpcPlan, "messages", noting_messages)
-    monkeypatch.setattr(sharing, "steps_from", noting_steps)
+    monkeypatch.setattr(GrpcPlan, "messages", noting)
 
     async def follow() -> int:
         async with shared(ORACLE / "mysql-row") as reader:
@@ -670,59 +659,9 @@ def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.Monkey
             dump, _ = Wanted(chunk_size=2000).dump(reader, Register(store.subjects))
             return len([message async for message in dump.messages()])
 
+    monkeypatch.setattr(sharing, "_SMALL", 0)
     assert run(follow()) > 20
-    assert threads["step"] == threads["messages"] == {threading.current_thread()}
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
-    """A set of more than six segments, and what a slave gets of it that shares nothing."""
-    index = generate(tmp_path_factory.mktemp("large"), 6 * SEGMENT_SIZE).index
-    return index, alone(index, Wanted())
-
-
-@pytest.mark.parametrize(
-    ("quick_seconds", "cached", "dumps", "is_in_the_loop"),
-    [
-        (math.inf, True, 1, True),
-        (-1, True, 1, False),
-        (math.inf, False, 1, False),
-        (math.inf, True, 2, False),
-    ],
-)
-def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
-    quick_seconds: float,
-    cached: bool,
-    dumps: int,
-    is_in_the_loop: bool,
-    large: tuple[Path, list[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Handing each scan to a worker took a fifth of the processor time of a first dump."""
-    index, wanted_messages = large
-    scans: list[bool] = []
-    loop_thread, scan = threading.get_ident(), SegmentReader.next
-
-    def read_ranges(self: BinlogFile, buffer: Any, ranges: Any, **more: Any) -> bool:
-        # A file system in memory cannot tell.
-        return cached and all(
-            self.read_into(buffer[at : at + size], offset) == size for offset, size, at in ranges.tolist()
-        )
-
-    def noting_scan(self: SegmentReader) -> Segment | None:
-        scans.append(threading.get_ident() == loop_thread)
-        return scan(self)
-
-    monkeypatch.setattr(indexed_file, "_QUICK_SECONDS", quick_seconds)
-    monkeypatch.setattr(SegmentReader, "next", noting_scan)
-    monkeypatch.setattr(BinlogFile, "read_ranges", read_ranges)
-    wanted = [Wanted(number) for number in range(1, dumps + 1)]
-    found = run(together(index, wanted, [0] * dumps))
-    # Workers scan the first segment, and the last two, where a server may be writing.
-    assert scans[0] is False
-    assert (sum(scans) >= 3) is is_in_the_loop
-    assert any(scans) is is_in_the_loop
-    assert found == [wanted_messages] * dumps
+    assert threads == {threading.current_thread()}
 
 
 @pytest.mark.parametrize("kind", ["all", "nothing", "some"])

@@ -16,14 +16,12 @@ from dumpfilter.base.errors import (
     BinlogMissing,
     BinlogReplaced,
     BinlogTruncated,
-    BinlogUnreadable,
     PositionError,
 )
 from dumpfilter.base.files import committed
 from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.workload import generate
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
 from dumpfilter.master import store as store_module
@@ -389,7 +387,6 @@ def test_a_segment_in_memory_is_found_while_another_thread_scans() -> None:
     indexed = store.open_file(name)
     with indexed._lock:
         assert indexed.segment_at(segment.start) is segment
-        assert indexed.in_memory(segment.end) is None
     store.close()
 
 
@@ -410,22 +407,3 @@ def test_scanned_bytes_stay_in_memory_and_unchanged_while_a_dump_uses_them(tmp_p
         # Memory that nobody uses serves again, so that the system need not clear new pages.
         assert (len(places) < 7) != is_held
         assert len(held) >= 10 * is_held
-
-
-def test_a_file_that_cannot_be_asked_for_its_size_is_not_quick_to_scan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = BinlogStore(generate(tmp_path, 4 * SEGMENT_SIZE).index)
-    indexed = store.open_file(store.binlogs.names[0])
-    first = indexed.segment_at(indexed.file.first_event)
-    assert first is not None
-    monkeypatch.setattr(indexed, "_slow_until", 0)
-    monkeypatch.setattr(BinlogFile, "read_cached", lambda *given: True)
-    assert indexed.is_quick_to_scan(first.end)
-    assert not indexed.is_quick_to_scan(first.start)
-
-    def fail(self: BinlogFile) -> int:
-        raise BinlogUnreadable("the file cannot be read", file=self.name)
-
-    monkeypatch.setattr(BinlogFile, "size", property(fail))
-    assert not indexed.is_quick_to_scan(first.end)
