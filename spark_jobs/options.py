@@ -68,10 +68,10 @@ class BandwidthOptions(ReadOptions):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The values of the options that change measurements, except for the length of time buckets. Measurements of an
-        earlier run can be reused only if its key is equal.
+        """The values of the options that change measurements. Measurements of an earlier run can be reused only if its
+        key is equal.
         """
-        return self.on_corrupt, self.verify, self.range_size, self.block_size
+        return self.bucket_seconds, self.on_corrupt, self.verify, self.range_size, self.block_size
 
 
 class SplitSettings(ReadOptions):

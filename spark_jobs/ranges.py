@@ -611,32 +611,14 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     parts are skipped instead, and the error is raised only if no file can be opened or the operating system cannot read
     one. Raises OptionError for an address with a syntax error.
     """
-    return index_paths(BinlogSet.open(source).addresses, run, options, {})
-
-
-def index_paths(
-    paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex]
-) -> IndexedSet:
-    """Divide the files ``paths`` of a binlog set into ranges (parts for one task each), except for files that an
-    earlier run already indexed. Return all files with the ranges of the new ones.
-
-    ``known`` has the results of the earlier run, by the file's index in ``paths``. Such files get no ranges, because
-    they are not read again. ``known`` must be empty if the set has XA transactions, because these can span files.
-    ``run`` executes the tasks.
-
-    Raises BinlogError for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged parts are skipped
-    instead, and the error is raised only if no file can be opened or the operating system cannot read one.
-    """
-    new = [part for part in file_parts(paths) if part.number not in known]
-    found = {one.number: one for one in index_files(new, run, options)}
-    found |= {number: replace(one, number=number, bounds=()) for number, one in known.items()}
-    files = tuple(found[number] for number in range(len(paths)))
+    parts = file_parts(BinlogSet.open(source).addresses)
+    files = tuple(index_files(parts, run, options))
     if not any(one.format_description for one in files):
         damage = files[0].damage
         assert damage is not None
         raise BinlogMissing(f"no file of the set can be read; the first: {damage.reason}", file=damage.file)
     ranges = ranges_of(files)
-    if known or not any(one.has_xa for one in files):
+    if not any(one.has_xa for one in files):
         return IndexedSet(files, tuple(ranges))
     look = partial(look_for_xa, block_size=options.block_size)
     looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))

@@ -30,8 +30,8 @@ def bandwidth_command(
     """Work out the bytes for each slave: without a filter, and with its filter on the master.
 
     One pass over the binlogs for any number of slaves. The figures are, to the byte, what dumpfilter master sends. The
-    output directory keeps the measurements, so that the next run with other slaves reads only what is new in the
-    binlogs. With --slave the job runs on threads of this process instead of Spark, unless --engine says otherwise.
+    output directory keeps the measurements, so that the next run with other slaves over the same binlogs reads none of
+    them. With --slave the job runs on threads of this process instead of Spark, unless --engine says otherwise.
 
     Examples:
 

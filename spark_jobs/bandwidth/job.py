@@ -411,8 +411,8 @@ def measure_and_evaluate(
     """Compute the traffic of each slave from a binlog set. Return the results with the measurements from which they
     were computed.
 
-    A caller can pass these measurements to a later call as ``kept``. Only new and changed files are then read. None:
-    all files are read. ``run`` executes the tasks, in threads or on Spark.
+    A caller can pass these measurements to a later call as ``kept``. If they fit, no file is read. ``run`` executes the
+    tasks, in threads or on Spark.
 
     Raises BinlogError for a damaged binlog, unless ``options.on_corrupt`` is ``skip``. Raises OptionError without a
     slave, for a bad rule, or for real replicas of MySQL if the binlogs have no GTIDs.
@@ -429,20 +429,15 @@ def evaluate_slaves(
 ) -> Results:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    The measurements must be valid for the slaves' filters, as those of :func:`measure_set` for the same slaves are.
-    Otherwise raises ValueError. Raises OptionError for a bad rule, or if the options ask for real replicas and the
-    binlogs lack the GTIDs that these need.
+    The measurements must be those of :func:`measure_set` for these slaves. Raises OptionError for a bad rule, or if the
+    options ask for real replicas and the binlogs lack the GTIDs that these need.
     """
     options = options or BandwidthOptions()
-    indexed, subjects = measured.indexed, measured.tallied.subjects
-    asked, filters = ask(slaves, indexed.newest.names)
-    numbers = measured.numbers_of(filters)
-    if numbers is None:
-        raise ValueError("these measurements are valid for other filters alone")
-    distinct = list(filters.values())
+    indexed, subjects = measured.indexed, measured.measured.tallied.subjects
+    asked, distinct = ask(slaves, indexed.newest.names)
     evaluate = Evaluate(
         measured.measured,
-        [(flags_of(one, subjects), number) for one, number in zip(distinct, numbers, strict=True)],
+        [(flags_of(one, subjects), number) for number, one in enumerate(distinct)],
         indexed.newest.family,
         options.audience,
     )
@@ -492,7 +487,7 @@ def evaluate_slaves(
 
 
 def _source(measured: MeasuredSet) -> SourceFigures:
-    indexed, tallied = measured.indexed, measured.tallied
+    indexed, tallied = measured.indexed, measured.measured.tallied
     everything = tallied.sent(None)
     times = indexed.times
     return SourceFigures(

@@ -46,7 +46,7 @@ from dumpfilter.base.printable import visible
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
-from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, version_of
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.report import Group, by_saving, render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
     Month,
@@ -142,7 +142,7 @@ def results_for(
 ) -> tuple[Results, MeasuredSet]:
     """Return the results for these slaves, and the measurements from which they were computed.
 
-    If ``directory`` has measurements of an earlier run for the same binlogs, only new and changed files are read.
+    If ``directory`` has measurements of an earlier run that fit, no binlog is read.
 
     Parameters:
         directory: the output directory of the job, which this function only checks and reads.
@@ -155,23 +155,18 @@ def results_for(
     unless ``options.on_corrupt`` is ``skip``. Raises OptionError for a bad rule or option.
     """
     kept = read_measurements(directory / MEASUREMENTS)
-    if kept is not None and not kept.is_of([version_of(path) for path in BinlogSet.open(source).addresses]):
+    if kept is not None and not kept.is_of(BinlogSet.open(source).addresses):
         kept = None
     # New results of the same binlogs take the place of the old ones. The option is for everything else.
     check_output(directory, overwrite=overwrite, replaced=() if kept is None else FILES)
     results, measured = measure_and_evaluate(source, slaves, run, options, kept)
     if kept is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))
-        if measured.reused == len(measured.files):
-            told = f"from the measurements of {when}: the binlogs have not changed"
-        elif measured.reused:
-            files = f"{measured.reused:,} of {len(measured.files):,} files"
-            told = f"{files} from the measurements of {when}, the others read now"
-        else:
-            told = (
-                f"the binlogs were read again: the measurements of {when} were made with other options, or compressed "
-                "transactions have other sizes for these filters"
-            )
+        told = (
+            f"from the measurements of {when}: the binlogs have not changed"
+            if measured is kept
+            else f"the binlogs were read again: they have changed since {when}, or other options or filters need it"
+        )
         progress.print(told, soft_wrap=True, highlight=False)
     return results, measured
 

@@ -87,7 +87,7 @@ def test_results_of_a_copy_of_the_binlogs_are_replaced(tmp_path: Path) -> None:
 def test_what_an_earlier_run_cannot_tell_is_read(tmp_path: Path) -> None:
     bandwidth(COMPRESSED, tmp_path, "--slave", WEB)
     again = bandwidth(COMPRESSED, tmp_path, "--slave", "hr:--replicate-do-db=hr")
-    assert "compressed transactions have other sizes for these filters" in again.stderr
+    assert "the binlogs were read again" in again.stderr
     assert UNCHANGED in bandwidth(COMPRESSED, tmp_path, "--slave", "hr:--replicate-do-db=hr").stderr
 
 
@@ -100,7 +100,7 @@ def test_a_set_that_grows(tmp_path: Path) -> None:
     bandwidth(index, output, "--slave", WEB)
     index.write_text("".join(lines))
     grown = bandwidth(index, output, "--slave", WEB)
-    assert "1 of 3 files from the measurements of" in grown.stderr
+    assert "the binlogs were read again" in grown.stderr
     assert len(results(output)["source"]["files"]) == 3
 
 

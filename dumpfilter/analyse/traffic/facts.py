@@ -379,31 +379,6 @@ class Facts(_Narrow):
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
-    def used(self) -> Facts:
-        """Return the counts without the conditions, tables and statements that belong to no row, such as those of
-        another file of the binlog set.
-        """
-        numbers, condition = np.unique(self.condition, return_inverse=True)
-        conditions = self.conditions.chosen(numbers)
-        met = conditions.met()
-        new = np.zeros(len(self.subjects), np.int32)
-        new[met] = np.arange(len(met))
-        conditions = conditions.expanded(np.arange(len(new) + 1), new)
-        subjects = tuple(self.subjects[number] for number in met.tolist())
-        return replace(self, subjects=subjects, conditions=conditions, condition=condition)
-
-    def in_buckets(self, bucket_seconds: int) -> Facts:
-        """Return the counts merged into longer time buckets, of ``bucket_seconds`` each.
-
-        Raises ValueError if ``bucket_seconds`` is not a multiple of the current bucket length.
-        """
-        times, rest = divmod(bucket_seconds, self.bucket_seconds)
-        if rest or not times:
-            raise ValueError(f"{bucket_seconds} is no multiple of {self.bucket_seconds}")
-        if times == 1:
-            return self
-        return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
-
     def summed(self) -> Facts:
         """Return the counts with rows merged that have equal condition (such as "this table is sent"), origin (server
         and domain) and time bucket. The counts of merged rows are added up.
