@@ -11,7 +11,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -337,75 +336,30 @@ def explain_statement(
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
     """Yield the steps of a statement through the MySQL manual's flow chart of how a replica evaluates its rules.
 
-    Each step compares the statement with one type of rules. The last step has the final verdict.
+    Each step compares the statement with one type of rules, and names the table that decides. The last step has the
+    final verdict.
     """
     if filters.write.is_on:
         written = filters.write.decide(statement)
         yield _stop(written, go_on=written.verdict.passes)
         if not written.verdict.passes:
             return
-    if isinstance(filters.slave, Filter):
-        yield from _classic_path(statement, filters.slave)
-    else:
-        yield from _effective_path(statement, filters.slave)
-
-
-def _stop(decision: Decision, *, go_on: bool = False, text: str | None = None) -> PathStep:
-    return PathStep(
-        text or decision.step.value,
-        decision.name,
-        decision.rule,
-        "go on" if go_on else decision.verdict.value,
-    )
-
-
-def _classic_path(statement: Statement, rules: Filter) -> Iterator[PathStep]:
-    asked = rules.asked(statement)
-    database, final = asked[0], asked[-1]
-    if rules.db_rules_on:
-        yield _stop(database, go_on=database.verdict.passes)
-    else:
-        yield PathStep("There are no replicate-do-db and no replicate-ignore-db rules", None, None, "go on")
-    if not database.verdict.passes:
-        return
-    if statement.kind.is_database:
-        yield _stop(final)
-    elif not rules.table_rules_on:
-        yield PathStep(Step.NO_TABLE_RULES.value, None, None, Verdict.EXECUTE.value)
-    elif not statement.updated:
-        yield _stop(final)
-    else:
-        current = rules.rewrite_db(statement.current_database or "")
-        for tables, decision in zip(statement.updated, asked[1:], strict=False):
-            for name in (".".join(rules.named(table, current)) for table in tables):
-                if decision.rule is not None and name == decision.name:
-                    break
-                yield PathStep("The table matches no rule", name, None, "go on")
-            if decision is not final:
-                yield _stop(decision if decision.rule else decision._replace(name=None), go_on=True)
-        yield _stop(final, text=f"{final.step.value}; {_ONLY_IF_FOUND}" if _is_open(final) else None)
-
-
-_ONLY_IF_FOUND = "but the slave asks about these tables only when it has the table that is granted on"
-
-
-def _is_open(decision: Decision) -> bool:
-    """Tell whether a decision is undecided only because a slave may not evaluate its table rules at all.
-
-    A slave evaluates its table rules for GRANT only when it has the granted table, which the master does not know.
-    """
-    return decision.verdict is Verdict.UNDECIDED and decision.step is not Step.UNKNOWN_TABLES
-
-
-def _effective_path(statement: Statement, rules: ReplicationFilter) -> Iterator[PathStep]:
-    final = rules.decide(statement)
-    if not statement.kind.is_database and final.name is not None:
-        for table in chain.from_iterable(statement.updated or ()):
-            one = rules.decide(TableSubject(*rules.named(table, statement.current_database)))
-            if one == final:
-                break
-            yield _stop(one, go_on=True)
+    *before, final = filters.slave.asked(statement)
+    for decision in before:
+        yield _stop(decision, go_on=True)
     yield _stop(final)
+
+
+_ONLY_IF_FOUND = "; but the slave asks about these tables only when it has the table that is granted on"
+_NO_DATABASE_RULES = "There are no replicate-do-db and no replicate-ignore-db rules"
+
+
+def _stop(decision: Decision, *, go_on: bool = False) -> PathStep:
+    step, rule = decision.step, decision.rule
+    text = _NO_DATABASE_RULES if go_on and step is Step.NO_RULES else step.value
+    if decision.verdict is Verdict.UNDECIDED and step is not Step.UNKNOWN_TABLES:
+        text += _ONLY_IF_FOUND
+    return PathStep(text, decision.name, rule, "go on" if go_on else decision.verdict.value)
 
 
 _MOST_TABLES = 3

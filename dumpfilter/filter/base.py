@@ -67,7 +67,6 @@ class Step(enum.Enum):
     NO_DO_DB = "There are replicate-do-db rules, and the database matches none of them"
     IGNORE_DB = "There are replicate-ignore-db rules, and the database matches one of them"
     NO_IGNORE_DB = "There are replicate-ignore-db rules, and the database matches none of them"
-    NO_TABLE_RULES = "There are no replicate-*-table rules"
     DO_TABLE = "The table matches a replicate-do-table rule"
     IGNORE_TABLE = "The table matches a replicate-ignore-table rule"
     WILD_DO_TABLE = "The table matches a replicate-wild-do-table rule"
@@ -154,6 +153,12 @@ class ReplicationFilter(abc.ABC):
         events always name their table. Callers never pass BEGIN, COMMIT, XA START and the like, since these events are
         sent whenever their transaction is sent.
         """
+
+    def asked(self, subject: Subject) -> list[Decision]:
+        """Return the decisions that a server makes, one after another, about a table's row events or a statement. The
+        last one is the verdict.
+        """
+        return [self.decide(subject)]
 
     def rewrite_db(self, database: str) -> str:
         """Return the name that a database has on the slave, after the filter's rewrite rules.

@@ -192,7 +192,6 @@ _RULES = {
     Step.NO_IGNORE_DB: (RuleKind.IGNORE_DB,),
     Step.NO_TABLE_MATCHED_DO: (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE),
     Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
-    Step.NO_TABLE_RULES: (RuleKind.DO_DB, RuleKind.IGNORE_DB),
 }
 """The kinds of rules behind each decision in which no single rule matched."""
 
@@ -209,7 +208,7 @@ _REASONS = {
     Step.NO_DO_DB: "no do-db rule names its current database",
     Step.IGNORE_DB: "an ignore-db rule names its current database",
     **dict.fromkeys(
-        (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES),
+        (Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_RULES),
         "database rules look at its current database only",
     ),
     Step.NO_TABLE_MATCHED: "its current database passes, and no table rule matches its tables",
@@ -227,7 +226,7 @@ _REASONS = {
 }
 _OF_NO_DATABASE = {
     Step.NO_DO_DB: "do",
-    **dict.fromkeys((Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_TABLE_RULES, Step.NO_RULES), "ignore"),
+    **dict.fromkeys((Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_RULES), "ignore"),
 }
 """The database rules that match no statement without a current database, by the reason of the decision."""
 
