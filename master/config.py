@@ -335,13 +335,6 @@ class ReplicaEntry(_Login, FilterTable):
         """
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
-    def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether some replica can meet the conditions on user and server id of two ``[[replica]]`` tables of the
-        configuration file, this one and ``other``. Conditions on channel and network are not compared.
-        """
-        apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
-        return self.user == other.user and not apart
-
     @property
     def conditions(self) -> str:
         """The conditions of this ``[[replica]]`` table of the configuration file as text, such as ``channel='a',
@@ -406,7 +399,7 @@ def complete(entries: Sequence[ReplicaEntry]) -> None:
     password to the tables of the user that have none.
 
     Raises a validation error for a user without a password or with two different ones. Also raises a validation error
-    for a table that no replica can match, because every such replica matches an earlier table in the file.
+    for a table that no replica can match, because every such replica matches one earlier table in the file.
     """
     passwords: dict[str, StoredPassword] = {}
     for number, entry in enumerate(entries):
@@ -429,19 +422,12 @@ def complete(entries: Sequence[ReplicaEntry]) -> None:
                 "password_hash",
             )
         entry._stored = passwords[entry.user]
-        earlier = [one for one in entries[:number] if entry.may_share(one)]
-        before: dict[str, str] = {}
-        for peer in entry.who.samples(one.who for one in earlier):
-            first = first_fitting(earlier, peer)
-            if first is None:
-                break
-            before[first.key] = first.conditions
-        else:
-            named = ", ".join(f"{key} ({conditions})" for key, conditions in before.items())
+        first = next((one for one in entries[:number] if one.who.covers(entry.who)), None)
+        if first is not None:
             raise wrong(
                 f"{entry.conditions}: no replica can reach this table, because the first table that fits is used, and "
                 f"each replica of user {entry.user!r} that meets these conditions meets those of an earlier one: "
-                f"{named}; write this table before them, or remove it",
+                f"{first.key} ({first.conditions}); write this table before it, or remove it",
                 "replica",
                 number,
             )

@@ -7,11 +7,10 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain, count, product
 from typing import Any
 from urllib.parse import unquote
 
@@ -170,35 +169,28 @@ class Who:
             )
         )
 
-    def samples(self, others: Iterable[Who]) -> Iterator[Peer]:
-        """Yield example slaves that meet these conditions, one for each combination that ``others`` can tell apart.
-        With the examples a caller finds out whether ``others`` cover all slaves of these conditions.
-
-        If any slave meets these conditions and none of ``others``, then one of the examples does. Only users, channel,
-        server ids and networks are considered.
+    def covers(self, other: Who) -> bool:
+        """Tell whether every slave that meets the conditions ``other`` surely meets these conditions, too. Only users,
+        channel, server ids and networks are compared.
         """
-        every = [self, *others]
-        named = {number for one in every for number in one.server_ids}
-        ids = [next(number for number in count(1) if number not in named), *sorted(named)]
-        channels = [name for one in every if (name := one.channel) is not None]
-        networks = chain.from_iterable(one.networks for one in every)
-        values = sorted(self.users) or [""], ["".join(channels) + "?", *channels], ids, _edges(networks)
-        for user, channel, server_id, address in product(*values):
-            peer = Peer(user, channel, server_id, endpoint_of(address, 0))
-            if self.fits(peer):
-                yield peer
+        return (
+            _covers(self.users, other.users)
+            and self.channel in (None, other.channel)
+            and _covers(self.server_ids, other.server_ids)
+            and (
+                not self.networks
+                or (bool(other.networks)
+                and all(any(_contains(mine, one) for mine in self.networks) for one in other.networks))
+            )
+        )
 
 
-def _edges(networks: Iterable[Network]) -> Iterator[Address]:
-    """Yield the first address of each part into which the bounds of the networks divide the IPv4 and the IPv6
-    addresses. All addresses of one part lie in the same networks, so that one address stands for all.
-    """
-    yield ipaddress.IPv4Address(0)
-    yield ipaddress.IPv6Address(0)
-    for network in dict.fromkeys(networks):
-        yield network.network_address
-        if int(network.broadcast_address) + 1 < 1 << network.max_prefixlen:
-            yield network.broadcast_address + 1
+def _covers(mine: frozenset[Any], others: frozenset[Any]) -> bool:
+    return not mine or (bool(others) and others <= mine)
+
+
+def _contains(outer: Network, inner: Network) -> bool:
+    return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]  # of one version
 
 
 def endpoint_of(address: Address | str, port: int) -> str:

@@ -50,13 +50,26 @@ entries = st.lists(
 
 
 @given(entries)
-def test_a_table_is_an_error_exactly_if_no_replica_can_reach_it(made: list[ReplicaEntry]) -> None:
+def test_a_table_is_an_error_only_if_no_replica_can_reach_it(made: list[ReplicaEntry]) -> None:
     reached = {id(first_fitting(made, peer)) for peer in PEERS}
-    if all(id(one) in reached for one in made):
+    try:
         complete(made)
-    else:
+    except ValidationError as error:
+        assert "no replica can reach this table" in str(error)
+        assert not all(id(one) in reached for one in made)
+
+
+@given(entries)
+def test_a_table_after_an_equal_or_a_wider_one_is_an_error(made: list[ReplicaEntry]) -> None:
+    fewer = {"channel": "b", "server_ids": frozenset({2}), "networks": (NETWORKS[3],)}
+    for one in made:
+        if all(
+            condition in (None, frozenset(), ()) for condition in (one.channel, one.server_ids, one.networks)
+        ):
+            with pytest.raises(ValidationError, match="no replica can reach this table"):
+                complete([one, entry(one.user, **fewer)])
         with pytest.raises(ValidationError, match="no replica can reach this table"):
-            complete(made)
+            complete([one, one.model_copy()])
 
 
 def test_the_first_table_that_fits_wins() -> None:

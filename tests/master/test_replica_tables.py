@@ -129,13 +129,12 @@ def test_one_password_of_a_user(load: Load) -> None:
         (
             table("rules = []") * 2,
             r"replica\[2\]: any replica: no replica can reach this table.* earlier one: replica\[1\] \(any replica\); "
-            "write this table before them, or remove it",
+            "write this table before it, or remove it",
         ),
         (
-            table("rules = []\nserver_ids = [7]")
-            + table("rules = []\nserver_ids = [8, 9]")
+            table("rules = []\nserver_ids = [7, 8, 9]")
             + table('rules = []\nchannel = "a"\nserver_ids = [7, 8]'),
-            r"replica\[3\]: channel='a', server_ids=7,8: .*: replica\[1\] \(server_ids=7\), replica\[2\]",
+            r"replica\[2\]: channel='a', server_ids=7,8: .*: replica\[1\] \(server_ids=7,8,9\);",
         ),
         (
             table('rules = []\nconnect = { user = "d", password_file = "PASSWORD_FILE", tls = "preferred" }'),
