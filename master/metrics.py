@@ -147,7 +147,7 @@ def _modified(store: BinlogStore) -> float | None:
 
 def _calls(server: MasterServer) -> Iterator[tuple[str, int, int]]:
     """Yield for each kind of call its name, the number of calls in progress, and the limit of this number."""
-    places = server.gate.places
+    places = server.places
     for kind, (limit, _) in places.most.items():
         yield kind.name.lower(), places.used(kind), limit
     if server.count_replicas is not None:

@@ -429,7 +429,7 @@ def _open_sql_ports(
     if replicas is not None:
         from dumpfilter.master.replicas.connection import ReplicaServer
 
-        most, places = server.max_connections, server.gate.places
+        most, places = server.max_connections, server.places
         statements = executor(port=replicas.port)
         served = ReplicaServer(replicas, service, places, statements, directory, max_connections=most)
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))

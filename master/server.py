@@ -1,11 +1,11 @@
-"""The master's gRPC server, to which slaves connect: its address, its limits on calls (the gate), and its health.
+"""The master's gRPC server, to which slaves connect: its address, its limits on calls, and its health.
 
-The gate is an interceptor that limits how much of a master's resources a client can use before it has proved a
-password. It limits the calls in progress, the time and the size of a request, and the requests that are decoded at
-once. A call beyond a limit is refused before its request is received.
+The port limits how much of a master's resources a client can use before it has proved a password. It limits the calls
+in progress, the time and the size of a request, and the requests that are decoded at once. A call beyond a limit is
+refused before its request is received.
 
-gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore the gate turns
-each method into one with a stream of requests, which a service reads itself. The bytes on the wire do not change.
+gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore each method has
+a stream of requests for gRPC, of which the port reads one. The bytes on the wire do not change.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import contextlib
 import ctypes
 import resource
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
@@ -40,7 +39,6 @@ from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import SHUTTING_DOWN, Who
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.tls import ServerTls, TlsSource
@@ -59,7 +57,8 @@ _ESCAPED_SHARE = 3
 gRPC may need 12 bytes for such a character, because it escapes each byte.
 """
 
-_SHOWN_RULE = 60
+_SHOWN = 60
+"""The number of characters of a text that is too long that an error shows."""
 
 END_SECONDS = 10.0
 """The additional time that a stopping server waits for its calls after their grace period, seconds."""
@@ -73,7 +72,7 @@ OPTIONS = [
     # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # A ping makes the system notice a client whose machine vanished: gRPC sets keepalive_timeout as TCP_USER_TIMEOUT.
-    # The dump of a slave that falls silent ends sooner (:meth:`Gate._awaited`).
+    # The dump of a slave that falls silent ends sooner (:meth:`GrpcPort._awaited`).
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 100_000),
     # On a slow line the answer to a ping waits behind the messages in the buffers of both ends.
@@ -121,134 +120,186 @@ class Silent(Exception):
     """The exception that ends the dump of a slave that has made no call within the time that the slave promised."""
 
 
-def check_filter(definition: pb.FilterDefinition) -> None:
-    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules or id lists."""
-    if len(definition.rules) > limits.MAX_RULES:
-        raise OptionError(f"{len(definition.rules)} rules: at most {limits.MAX_RULES}")
-    total = 0
-    for rule in definition.rules:
-        length = len(rule.value)
-        if length > limits.MAX_NAME:
-            raise OptionError(f"rule {rule.value[:_SHOWN_RULE]!r}…: longer than {limits.MAX_NAME} characters")
-        total += length
-    if total > limits.MAX_RULES_TEXT:
-        raise OptionError(
-            f"the rules have {total} characters together: at most {limits.MAX_RULES_TEXT}; use wild rules, which "
-            "stand for many tables"
-        )
-    for name in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
-        number = len(getattr(definition.origin, name))
-        if number > limits.MAX_IDS:
-            raise OptionError(f"{name}: {number} ids: at most {limits.MAX_IDS}")
+_LONGEST = {
+    **dict.fromkeys(("value", "host", "channel", "user", "program_version"), limits.MAX_NAME),
+    **dict.fromkeys(("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"), limits.MAX_IDS),
+    **dict.fromkeys(("gtid_set", "except_gtids", "received_gtids"), limits.MAX_GTID_TEXT),
+    "rules": limits.MAX_RULES,
+}
+"""The largest length of a request's fields, by name: characters of a text, or elements of a list."""
 
 
-def check_dump_request(request: pb.DumpRequest) -> None:
-    """Check the lengths of the GTID sets in a request for a dump. Raises OptionError for a set of more than
-    MAX_GTID_TEXT characters.
+def check_request(request: Message) -> None:
+    """Check the lengths of a request's texts and lists. Raises OptionError for one that is too long, and for filter
+    rules that are too long together.
     """
-    for name in ("gtid_set", "except_gtids", "received_gtids"):
-        length = len(getattr(request, name))
-        if length > limits.MAX_GTID_TEXT:
+    for field, value in request.ListFields():
+        most = _LONGEST.get(field.name)
+        if most is not None and len(value) > most:
+            what = "elements" if field.is_repeated else f"characters ({value[:_SHOWN]!r}…)"
+            cure = "; start the slave with a file and a position" if "gtid" in field.name else ""
+            raise OptionError(f"{field.name}: {len(value)} {what}: at most {most}{cure}")
+        if field.name == "rules" and sum(len(rule.value) for rule in value) > limits.MAX_RULES_TEXT:
             raise OptionError(
-                f"{name}: {length} characters: at most {limits.MAX_GTID_TEXT}; start the slave with a file and a "
-                "position"
+                f"the rules have more than {limits.MAX_RULES_TEXT} characters together; use wild rules, which stand "
+                "for many tables"
             )
+        if field.message_type is not None:
+            for part in value if field.is_repeated else (value,):
+                check_request(part)
 
 
 @dataclass(frozen=True)
-class MethodBounds:
-    """The limits of one gRPC method: the size of a request, the check of its contents, and the kind of call by which
-    concurrent calls are limited.
-    """
+class Method:
+    """One gRPC method, with the limits of its requests and calls."""
 
-    max_request: int = limits.MAX_SMALL_REQUEST
+    call: Callable[[Any, Context], Any]
+    """The coroutine function that returns the answer to a decoded request, or the asynchronous generator of a dump."""
+    request: type[Message]
     kind: Kind = Kind.CALL
-    """The concurrency limit against which a method with streamed responses counts, once its request is decoded."""
-    is_serialized: bool = False
-    """Whether the service's answers are serialized messages already."""
-    check: Callable[[Any], None] = lambda request: None
-    """The function that checks the numbers and lengths of the elements in a decoded request. Raises OptionError for a
-    request beyond the limits.
-    """
+    """The concurrency limit against which the call counts, once its request is decoded."""
+    max_request: int = limits.MAX_SMALL_REQUEST
 
 
 _SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
-_BOUNDS = {
-    f"/{_SERVICE}/Register": MethodBounds(
-        limits.MAX_REQUEST, check=lambda request: check_filter(request.filter)
-    ),
-    f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.SHORT),
-    f"/{_SERVICE}/Dump": MethodBounds(
-        limits.MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request
-    ),
-    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.SHORT),
-}
-"""The limits of the methods that need others than the default: for large requests, for dumps, and for short calls."""
+
+PROCESS = "process"
+"""The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
+
+_LOOKS_AT_BINLOG = 5.0
+"""The shortest time between two tests of the health service whether the binlog can be read, seconds."""
 
 
-class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
-    """A gRPC interceptor that enforces the limits of each method.
+class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic only in the type stubs
+    """The gRPC port of ``service``, to which slaves connect, with the limits on calls.
 
-    ``bounds`` maps the full name of a method to its limits. Methods without an entry have the defaults of
-    :class:`MethodBounds`. ``max_dumps`` is the limit of concurrent dumps. Large requests are decoded by the threads of
-    ``workers``.
+    All methods but :meth:`abandon` must be called in one asyncio loop. Raises Overloaded if the system gives the
+    process no more threads.
     """
 
-    def __init__(self, max_dumps: int, bounds: dict[str, MethodBounds], workers: Executor) -> None:
+    def __init__(self, service: DumpFilterService, max_dumps: int) -> None:
+        self._service = service
+        self._methods = {
+            f"/{_SERVICE}/Register": Method(
+                service.Register, pb.RegisterRequest, max_request=limits.MAX_REQUEST
+            ),
+            f"/{_SERVICE}/Unregister": Method(service.Unregister, pb.UnregisterRequest),
+            f"/{_SERVICE}/Dump": Method(service.Dump, pb.DumpRequest, Kind.DUMP, limits.MAX_REQUEST),
+            f"/{_SERVICE}/Alive": Method(service.Alive, pb.AliveRequest, Kind.SHORT),
+            f"/{_SERVICE}/Status": Method(service.Status, pb.StatusRequest),
+            f"/{_HEALTH}/Check": Method(self._check_health, health_pb2.HealthCheckRequest, Kind.SHORT),
+        }
         self.places = Places(max_dumps)
-        self._bounds = bounds
-        self._workers = workers
+        self._decoders = limits.started_pool(_DECODERS, "grpc-decode")
         self._seldom = Seldom()
         self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
         """The timeout of each dump whose slave has promised to make regular calls, by the slave's id. With it is the
         time without a call after which the dump ends, seconds.
         """
-
-    async def intercept_service(  # type: ignore[override]  # None stands for an unknown method
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = await continuation(handler_call_details)
-        if handler is None or handler.request_streaming:
-            return None
-        method = handler_call_details.method
-        bounds = self._bounds.get(method, MethodBounds())
-        call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
-        kind = Kind.SHORT if bounds.kind is Kind.SHORT else Kind.CALL
-
-        async def answer(requests: object, context: Context) -> AsyncIterator[Any]:
-            async with self._refusing(context, method):
-                with self.places.take(kind, context.peer()):
-                    request = await self._receive(handler.request_deserializer, bounds, context, method)
-                    if not handler.response_streaming:
-                        yield await call(request, context)
-                        return
-                with self.places.take(bounds.kind, context.peer()):
-                    # The dump of a client that vanished in the middle of a message must end at once.
-                    async with aclosing(call(request, context)) as responses, self._awaited(request):
-                        async for response in responses:
-                            yield response
-
-        return grpc.stream_stream_rpc_method_handler(
-            answer, None, None if bounds.is_serialized else handler.response_serializer
+        self._is_readable = True
+        """Whether the newest binlog file could be read when the health service tested this last."""
+        self._next_test = 0.0
+        self.max_connections = limits.open_connections(
+            max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        )
+        """The largest number of connections that each port for slaves or replicas accepts."""
+        self._server = grpc.aio.server(
+            handlers=[self],
+            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", self.max_connections)],
+            maximum_concurrent_rpcs=limits.open_calls(max_dumps),
         )
 
-    async def _receive(
-        self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
-    ) -> Any:
-        """Receive the request of a gRPC call, check its size and contents, decode it, and restart the timeout of the
-        slave that sent it. Return the decoded request.
+    async def open(self, listen: ListenAddress) -> int:
+        """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
+        return listen.open_port(self._server)
 
-        ``parse`` is the function that decodes the bytes of a request; None leaves them as they are. ``bounds`` has the
-        limits of the called method, and ``method`` is its name for the log.
+    async def start(self) -> None:
+        """Begin to accept connections."""
+        await self._server.start()
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
+        await self._server.stop(grace)
+        # gRPC ends the server with a last task of the loop when the server is freed.
+        del self._server
+        self._decoders.shutdown(cancel_futures=True)
+
+    def abandon(self) -> None:
+        """Release the port after its asyncio loop has died. Any thread may call this method."""
+        # Without its loop a server never ends, and gRPC complains when the server is freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
+        self._decoders.shutdown(cancel_futures=True)
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the handler of a call, or None if the method does not exist. gRPC calls this method."""
+        name = handler_call_details.method
+        method = self._methods.get(name)
+        if method is None:
+            return None
+        kind = Kind.SHORT if method.kind is Kind.SHORT else Kind.CALL
+
+        async def answer(requests: object, context: Context) -> AsyncIterator[bytes]:
+            async with self._refusing(context, name):
+                with self.places.take(kind, context.peer()):
+                    request = await self._receive(method, context, name)
+                    if method.kind is not Kind.DUMP:
+                        yield (await method.call(request, context)).SerializeToString()
+                        return
+                with self.places.take(Kind.DUMP, context.peer()):
+                    # The dump of a client that vanished in the middle of a message must end at once.
+                    async with aclosing(method.call(request, context)) as messages, self._awaited(request):
+                        async for message in messages:
+                            yield message
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    async def _check_health(
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> health_pb2.HealthCheckResponse:
+        """Return the health of one service, by gRPC's health protocol. Ends the call with NOT_FOUND for an unknown
+        service. The method Watch of the protocol is left out, because idle watches would occupy the master.
+
+        The health service ``process`` is SERVING until the master shuts down. The others are SERVING while the binlog
+        can be read, too, and not all slaves are drained.
+        """
+        if request.service not in ("", _SERVICE, PROCESS):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
+        is_serving = not self._service.stopping and (
+            request.service == PROCESS or (await self._tested() and not self._service.drains.is_all)
+        )
+        status = health_pb2.HealthCheckResponse
+        return status(status=status.SERVING if is_serving else status.NOT_SERVING)
+
+    async def _tested(self) -> bool:
+        """Tell whether the newest binlog file can be read, as tested at most a few seconds ago. Log when the answer
+        changes.
+        """
+        if time.monotonic() >= self._next_test:
+            self._next_test = time.monotonic() + _LOOKS_AT_BINLOG
+            try:
+                reader = await self._service.opened_reader()
+                await reader.call(reader.store.check_readable)
+                if not self._is_readable:
+                    log.info("the binlog can be read again")
+                self._is_readable = True
+            except BinlogError as error:
+                if self._is_readable:
+                    log.error("the binlog cannot be read", error=printable(str(error)))
+                self._is_readable = False
+        return self._is_readable
+
+    async def _receive(self, method: Method, context: Context, name: str) -> Any:
+        """Receive the request of a call of ``method``, check its size and contents, decode it, and restart the timeout
+        of the slave that sent it. Return the decoded request. ``name`` is the method's name for the log.
 
         Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and OptionError for contents
         beyond the limits.
         """
-        is_short = bounds.kind is Kind.SHORT
+        is_short = method.kind is Kind.SHORT
         try:
             async with asyncio.timeout(limits.SHORT_REQUEST_SECONDS if is_short else limits.REQUEST_SECONDS):
                 data = await context.read()
@@ -257,26 +308,26 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
         if not isinstance(data, bytes):
             # The client has ended the call itself, which is no failure.
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
-        if len(data) > bounds.max_request:
-            raise RequestTooLarge(f"the request has {len(data)} bytes: at most {bounds.max_request}")
+        if len(data) > method.max_request:
+            raise RequestTooLarge(f"the request has {len(data)} bytes: at most {method.max_request}")
 
         def decode() -> Any:
-            request = data if parse is None else parse(data)
-            bounds.check(request)
+            request = method.request.FromString(data)
+            check_request(request)
             return request
 
         try:
             if len(data) <= limits.MAX_SMALL_REQUEST:
                 request = decode()
             else:
-                request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
+                request = await asyncio.get_running_loop().run_in_executor(self._decoders, decode)
         except (DecodeError, UnicodeDecodeError) as error:
             raise MalformedRequest(
                 "the request is not a message of the contract (a string that is not UTF-8?): "
                 f"{printable(str(error))}"
             ) from None
         except OptionError as error:
-            self._log(error, context, method)
+            self._log(error, context, name)
             raise
         limit, seconds = self._watches.get(getattr(request, "slave_id", ""), (None, 0.0))
         if limit is not None and not limit.expired():
@@ -341,44 +392,6 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic onl
                 reason=printable(str(error)),
                 **fields,
             )
-
-
-PROCESS = "process"
-"""The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
-
-
-class Health:
-    """The health of a service for slaves: the method ``Check`` of gRPC's health protocol. Watch is left out, because
-    idle watches would occupy the master.
-
-    The health service ``process`` is SERVING until ``service`` shuts down. The others are SERVING while the binlog can
-    be read, too, and not all slaves are drained.
-    """
-
-    def __init__(self, service: DumpFilterService) -> None:
-        self._service = service
-        self.is_readable = True
-        """Whether the newest binlog file could be read when it was checked last."""
-
-    async def check(
-        self, request: health_pb2.HealthCheckRequest, context: Context
-    ) -> health_pb2.HealthCheckResponse:
-        """Return the health of one service. Ends the call with NOT_FOUND for an unknown one."""
-        if request.service not in ("", _SERVICE, PROCESS):
-            await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
-        can_dump = self.is_readable and not self._service.drains.is_all
-        is_serving = not self._service.stopping and (can_dump or request.service == PROCESS)
-        status = health_pb2.HealthCheckResponse
-        return status(status=status.SERVING if is_serving else status.NOT_SERVING)
-
-    def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
-        """Return the handler of the health protocol's methods, for a gRPC server."""
-        check = grpc.unary_unary_rpc_method_handler(
-            self.check,
-            health_pb2.HealthCheckRequest.FromString,
-            health_pb2.HealthCheckResponse.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler(_HEALTH, {"Check": check})
 
 
 @dataclass(frozen=True)
@@ -468,49 +481,6 @@ class ListenAddress(Endpoint):
         return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificates)], roots)
 
 
-class GrpcPort:
-    """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop. Raises
-    Overloaded if the system gives the process no more threads.
-    """
-
-    def __init__(self, service: DumpFilterService, max_dumps: int) -> None:
-        self.max_connections = limits.open_connections(
-            max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        )
-        """The largest number of connections that each port for slaves or replicas accepts."""
-        self._decoders = limits.started_pool(_DECODERS, "grpc-decode")
-        self.gate = Gate(max_dumps, _BOUNDS, self._decoders)
-        self.health = Health(service)
-        self._server = grpc.aio.server(
-            interceptors=[self.gate],
-            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", self.max_connections)],
-            maximum_concurrent_rpcs=limits.open_calls(max_dumps),
-        )
-        pb_grpc.add_DumpFilterServicer_to_server(service, self._server)
-        self._server.add_generic_rpc_handlers((self.health.handler(),))
-
-    def open(self, listen: ListenAddress) -> int:
-        """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
-        return listen.open_port(self._server)
-
-    async def start(self) -> None:
-        """Begin to accept connections."""
-        await self._server.start()
-
-    async def stop(self, grace: float) -> None:
-        """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
-        await self._server.stop(grace)
-        # gRPC ends the server with a last task of the loop when the server is freed.
-        del self._server
-        self._decoders.shutdown(cancel_futures=True)
-
-    def abandon(self) -> None:
-        """Release the port after its asyncio loop has died. Any thread may call this method."""
-        # Without its loop a server never ends, and gRPC complains when the server is freed.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
-        self._decoders.shutdown(cancel_futures=True)
-
-
 async def end_of_tasks() -> None:
     """Wait until gRPC's tasks for closed ports have ended, for at most END_SECONDS. Call this once, before the asyncio
     loop ends, because gRPC writes a traceback for each task that has not ended then.
@@ -523,9 +493,6 @@ async def end_of_tasks() -> None:
 
 _DRAIN_POLL = 0.02
 """The interval at which a draining master checks whether the dumps have ended, seconds."""
-
-_LOOKS_AT_BINLOG = 5.0
-"""The interval at which the health check tests whether the binlog can be read, seconds."""
 
 _ANSWER_SECONDS = 5.0
 """The time within which the asyncio loop must answer to count as alive, seconds."""
@@ -566,7 +533,6 @@ class MasterServer:
         if listen is not None:
             listen.check_exposure((config or MasterConfig()).users)
         self.loop = ServingLoop("grpc-loop")
-        self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """The function that returns the number of connections of the replication port and their limit. None: the master
@@ -594,7 +560,7 @@ class MasterServer:
 
     async def _open(self, listen: ListenAddress | None, max_dumps: int) -> int:
         self._port = GrpcPort(self.service, max_dumps)
-        self.gate, self.max_connections = self._port.gate, self._port.max_connections
+        self.places, self.max_connections = self._port.places, self._port.max_connections
         if self.max_connections < max_dumps:
             log.warning(
                 "fewer connections than dumps",
@@ -603,32 +569,11 @@ class MasterServer:
                 open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        return 0 if listen is None else self._port.open(listen)
+        return 0 if listen is None else await self._port.open(listen)
 
     def start(self) -> None:
-        """Begin to accept connections, and report the service as healthy."""
-        self.loop.wait(self._start())
-
-    async def _start(self) -> None:
-        await self._port.start()
-        self._probe = asyncio.create_task(self._look_at_binlog())
-
-    async def _look_at_binlog(self) -> None:
-        """Report to the health service every few seconds whether the newest binlog file can be read. Log when the
-        binlog can no longer be read, and when it can be read again.
-        """
-        health = self._port.health
-        while True:
-            await asyncio.sleep(_LOOKS_AT_BINLOG)
-            try:
-                await self.reader.call(self.service.store.check_readable)
-                if not health.is_readable:
-                    log.info("the binlog can be read again")
-                health.is_readable = True
-            except BinlogError as error:
-                if health.is_readable:
-                    log.error("the binlog cannot be read", error=printable(str(error)))
-                health.is_readable = False
+        """Begin to accept connections."""
+        self.loop.wait(self._port.start())
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each at its next transaction boundary, and wait until their dumps have ended.
@@ -678,8 +623,6 @@ class MasterServer:
         self.service.end_dumps()
         if self._turns is not None:
             self._turns.close()
-        if self._probe is not None:
-            self._probe.cancel()
         await self._port.stop(grace)
         await end_of_tasks()
 

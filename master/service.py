@@ -62,7 +62,6 @@ from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore, uuid_of
 from dumpfilter.master.who import Drained, Drains, Peer, audit_slave, peer_address
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 log = logger("dumpfilter.master")
 
@@ -367,13 +366,13 @@ slave tries again.
 _SHOWN_UUID = 80
 
 
-class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
+class DumpFilterService:
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
     The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
-    through ``reader``. The methods raise DumpfilterError, which the interceptor of the gRPC port turns into gRPC status
-    codes. An edge (a slave that serves its relay log) gives None for ``reader``, and opens its relay log when a slave
-    or replica connects.
+    through ``reader``. The methods raise DumpfilterError, which the gRPC port turns into gRPC
+    status codes. An edge (a slave that serves its relay log) gives None for ``reader``, and opens its relay log when a
+    slave or replica connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -681,7 +680,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
         Raises NotRegistered for an unknown slave id.
 
-        The gRPC interceptor (the gate) has restarted the slave's timeout before.
+        The gRPC port has restarted the slave's timeout before.
         """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()
@@ -758,7 +757,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 def check_registration(request: pb.RegisterRequest) -> str:
     """Check the fields of a slave's registration, and return the slave's UUID in lower case with hyphens.
 
-    Raises OptionError for server id 0, a malformed UUID, a name that is too long, or a secret of a wrong length. Raises
+    Raises OptionError for server id 0, a malformed UUID, or a secret of a wrong length. Raises
     ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses.
     """
     if not request.server_id:
@@ -767,10 +766,6 @@ def check_registration(request: pb.RegisterRequest) -> str:
         uuid = str(uuids.UUID(request.uuid))
     except ValueError:
         raise OptionError(f"uuid {request.uuid[:_SHOWN_UUID]!r} is not a UUID") from None
-    for name in ("host", "channel", "user", "program_version"):
-        value = getattr(request, name)
-        if len(value) > limits.MAX_NAME:
-            raise OptionError(f"{name}: longer than {limits.MAX_NAME} characters")
     if request.secret and not SHORTEST_SECRET <= len(request.secret) <= LONGEST_SECRET:
         raise OptionError(
             f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"

@@ -179,8 +179,10 @@ class Who:
             and _covers(self.server_ids, other.server_ids)
             and (
                 not self.networks
-                or (bool(other.networks)
-                and all(any(_contains(mine, one) for mine in self.networks) for one in other.networks))
+                or (
+                    bool(other.networks)
+                    and all(any(_contains(mine, one) for mine in self.networks) for one in other.networks)
+                )
             )
         )
 

@@ -101,14 +101,14 @@ def test_a_list_of_ids_is_bounded(client: Client, name: str) -> None:
     origin = pb.OriginFilter(**{name: ids[:-1]})
     assert client.stub.Register(registration(origin=origin)).slave_id
     code, text = refusal(lambda: client.stub.Register(registration(origin=pb.OriginFilter(**{name: ids}))))
-    assert (code, text) == (BAD, f"{name}: {MAX_IDS + 1} ids: at most {MAX_IDS}")
+    assert (code, text) == (BAD, f"{name}: {MAX_IDS + 1} elements: at most {MAX_IDS}")
 
 
 def test_the_rules_of_a_filter_are_bounded_together(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_WILD_DO_TABLE, value=f"{n}{'x' * 400}.%") for n in range(3000)]
     code, text = refusal(lambda: client.stub.Register(registration(rules=rules)))
     assert code is BAD
-    assert f"at most {MAX_RULES_TEXT}; use wild rules" in text
+    assert f"more than {MAX_RULES_TEXT} characters together; use wild rules" in text
 
 
 def test_a_request_is_bounded(client: Client) -> None:
@@ -135,7 +135,7 @@ def test_empty_rules_by_the_million_are_counted_and_forgotten(client: Client) ->
     size = bytes((length & 127 | 128, length >> 7 & 127 | 128, length >> 14))
     code, text = refusal(lambda: raw(client, "Register", head + size + definition))
     assert code is BAD
-    assert f"{MAX_REQUEST // 2 - 16} rules: at most" in text
+    assert f"rules: {MAX_REQUEST // 2 - 16} elements: at most" in text
 
 
 def test_a_long_gtid_set_is_refused_and_a_chains_set_is_not(client: Client) -> None:
@@ -154,7 +154,7 @@ def test_a_long_gtid_set_is_refused_and_a_chains_set_is_not(client: Client) -> N
 def test_clients_that_send_no_request_take_the_places_of_one_host_for_a_while() -> None:
     with serving(MAX_CALLS_OF_HOST=4, REQUEST_SECONDS=1.0) as (server, client):
         silent = Silent(client, "Register", 4)
-        wait_for(lambda: server.gate.places.used(Kind.CALL) == 4)
+        wait_for(lambda: server.places.used(Kind.CALL) == 4)
         code, text = refusal(lambda: client.register())
         assert code is EXHAUSTED
         assert (
@@ -162,7 +162,7 @@ def test_clients_that_send_no_request_take_the_places_of_one_host_for_a_while() 
             == "the master has 4 calls of this host under way, the most it allows; try again in a few seconds"
         )
         # the master does not wait for them for ever
-        wait_for(lambda: server.gate.places.used(Kind.CALL) == 0)
+        wait_for(lambda: server.places.used(Kind.CALL) == 0)
         assert {call.code() for call in silent.calls} == {grpc.StatusCode.CANCELLED}
         assert client.register().slave_id
         silent.end()
@@ -172,13 +172,13 @@ def test_short_calls_without_a_request_take_the_places_of_one_host_for_a_short_w
     with serving(MAX_SHORT_CALLS_OF_HOST=4, SHORT_REQUEST_SECONDS=1.0) as (server, client):
         check = health_pb2_grpc.HealthStub(client.channel).Check
         silent = Silent(client, "Alive", 4)
-        wait_for(lambda: server.gate.places.used(Kind.SHORT) == 4)
+        wait_for(lambda: server.places.used(Kind.SHORT) == 4)
         code, text = refusal(lambda: check(health_pb2.HealthCheckRequest()))
         assert code is EXHAUSTED
         assert text.startswith("the master has 4 health checks and Alive calls of this host under way")
         # These calls take no places of other calls.
         assert client.register().slave_id
-        wait_for(lambda: server.gate.places.used(Kind.SHORT) == 0)
+        wait_for(lambda: server.places.used(Kind.SHORT) == 0)
         assert {call.code() for call in silent.calls} == {grpc.StatusCode.CANCELLED}
         assert check(health_pb2.HealthCheckRequest()).status == health_pb2.HealthCheckResponse.SERVING
         silent.end()
@@ -187,7 +187,7 @@ def test_short_calls_without_a_request_take_the_places_of_one_host_for_a_short_w
 def test_silent_dumps_do_not_take_the_places_of_dumps() -> None:
     with serving(max_dumps=1, MAX_CALLS_OF_HOST=4) as (server, client):
         silent = Silent(client, "Dump", 3)
-        wait_for(lambda: server.gate.places.used(Kind.CALL) == 3)
+        wait_for(lambda: server.places.used(Kind.CALL) == 3)
         assert list(client.dump(client.register().slave_id))[-1].end_of_log
         silent.end()
 
@@ -202,7 +202,7 @@ def test_dumps_are_bounded() -> None:
         assert code is EXHAUSTED
         assert text.endswith("try again later, or start the master with a larger --max-dumps")
         streams[0].cancel()
-        wait_for(lambda: server.gate.places.used(Kind.DUMP) == 1)
+        wait_for(lambda: server.places.used(Kind.DUMP) == 1)
         assert list(client.dump(third.slave_id))[-1].end_of_log
         streams[1].cancel()
 

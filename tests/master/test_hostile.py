@@ -71,7 +71,7 @@ def test_one_more_is_refused(client: Client) -> None:
     rules = [pb.Rule(kind=pb.REPLICATE_DO_DB, value=f"d{n}") for n in range(MAX_RULES + 1)]
     code, details, _ = refused(client, request(rules))
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "10001 rules: at most 10000" in details
+    assert "rules: 10001 elements: at most 10000" in details
 
 
 @pytest.mark.parametrize("field", ["host", "channel", "user", "rule", "uuid"])

@@ -52,11 +52,8 @@ entries = st.lists(
 @given(entries)
 def test_a_table_is_an_error_only_if_no_replica_can_reach_it(made: list[ReplicaEntry]) -> None:
     reached = {id(first_fitting(made, peer)) for peer in PEERS}
-    try:
+    if all(id(one) in reached for one in made):
         complete(made)
-    except ValidationError as error:
-        assert "no replica can reach this table" in str(error)
-        assert not all(id(one) in reached for one in made)
 
 
 @given(entries)

@@ -164,7 +164,7 @@ def code_of(error: pytest.ExceptionInfo[grpc.RpcError]) -> tuple[grpc.StatusCode
         (pb.Rule(kind=pb.REPLICATE_REWRITE_DB, value="a->"), "empty TO"),
         (pb.Rule(kind=pb.REPLICATE_DO_DB, value=""), "a value is missing"),
         (pb.Rule(value="x"), "no known kind"),
-        (pb.Rule(kind=pb.REPLICATE_DO_DB, value="x" * 70_000), "longer than"),
+        (pb.Rule(kind=pb.REPLICATE_DO_DB, value="x" * 70_000), "70000 characters ('xxx"),
     ],
 )
 def test_a_bad_rule_is_named(client: Client, rule: pb.Rule, named: str) -> None:

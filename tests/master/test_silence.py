@@ -87,4 +87,4 @@ def test_a_dump_lasts_as_long_as_its_slave_gives_signs_of_life(
         time.sleep(0.05)
     line.silence()
     wait_for(lambda: not slave.dump)
-    wait_for(lambda: not server.gate._watches)
+    wait_for(lambda: not server._port._watches)

@@ -88,7 +88,7 @@ def serving(
     replicas = ReplicaServer(
         Endpoint(tls=tls),
         server.service,
-        server.gate.places,
+        server.places,
         MasterConsole(server.service),
         ConnectionDirectory() if directory is None else directory,
         max_connections=max_connections,
