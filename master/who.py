@@ -192,7 +192,7 @@ def _covers(mine: frozenset[Any], others: frozenset[Any]) -> bool:
 
 
 def _contains(outer: Network, inner: Network) -> bool:
-    return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]  # of one version
+    return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]  # the versions are equal
 
 
 def endpoint_of(address: Address | str, port: int) -> str:
