@@ -38,8 +38,8 @@ from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, ReadAt, holds, 
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import filter_payloads, sent_inside
-from dumpfilter.dump.xa import Earlier, Ints, SentParts, XaEnds, without_unsent_ends
-from dumpfilter.filter.base import OnUndecided, OriginFilter
+from dumpfilter.dump.xa import Earlier, Ints, XaEnds
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
@@ -255,10 +255,6 @@ class DumpThread:
         Nobody changes its arrays, so forks of this thread share them.
         """
         self._xa_ends = XaEnds(earlier)
-        self._really_sent = SentParts()
-        """A record of the XA transactions that were sent with the filter in force. This record is used only for imposed
-        filters that drop events of unknown types.
-        """
         self._read: ReadAt = no_file
         self._relay_rotate: int | None = None
         self.resume = 0
@@ -301,7 +297,6 @@ class DumpThread:
             self.exclusion.key,
             self.chunk_size,
             self._xa_ends.key,
-            self._really_sent.key,
             self._relay_rotate,
             self.resume,
             self.position,
@@ -316,7 +311,6 @@ class DumpThread:
         assert not self.in_transaction
         if flags is not self.flags:
             self._xa_ends = self._xa_ends.left(self.flags)
-            self._really_sent = SentParts()
         self.flags = flags
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
@@ -402,10 +396,6 @@ class DumpThread:
         if segment.payloads and flags.is_on:
             columns, replaced, inside = filter_payloads(flags, segment, columns, first, self._read)
             undecided += inside
-        if flags.boundary and flags.on_undecided is OnUndecided.DROP:
-            columns, self._really_sent = without_unsent_ends(
-                self._really_sent, flags, segment, columns, first
-            )
         (decided,) = decide(segment.file, columns, [self._asked(first)])
         for offset, n in undecided:
             plan = next(plan for plan in decided.plans if offset < plan.end)

@@ -12,9 +12,8 @@ Three places keep the rule:
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
-- :class:`SentParts` stores these decisions, and also follows the XA transactions of segments by their events, for
-  decisions that the index cannot know: those of the clever filter, and of imposed filters that drop events of unknown
-  types.
+- :class:`SentParts` follows the XA transactions of segments by their events, for the decisions of the clever filter, which
+  the index cannot know.
 
 docs/xa.md describes the rule for users.
 """
@@ -31,7 +30,7 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.atoms import Columns
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment, canonical
 
 
@@ -45,18 +44,8 @@ class SentParts(NamedTuple):
     is_open_sent: bool = False
     """Whether a part of the transaction that continues in the next segment has been sent."""
 
-    @property
-    def key(self) -> Hashable:
-        """A hashable value that is equal for two records that say the same about the same XA transactions. Two dumps
-        can share messages only if their records have equal keys.
-        """
-        return frozenset(self.is_sent.items())
-
     def following(
-        self,
-        segment: Segment,
-        sent: npt.NDArray[np.bool_],
-        wanted: npt.NDArray[np.bool_] | None = None,
+        self, segment: Segment, sent: npt.NDArray[np.bool_]
     ) -> tuple[SentParts, dict[int, bool | None]]:
         """Return the record after the next segment (part of the binlog), with the XA transactions that the segment
         prepares, and without those that it commits or rolls back.
@@ -64,10 +53,8 @@ class SentParts(NamedTuple):
         The second result tells for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the
         prepared transaction was sent. The value is None if the prepared transaction is not known.
 
-        Parameters:
-            sent: for each event, whether the filter sends the event itself. Events that are only sent because they
-                belong to another sent event, such as BEGIN, do not count.
-            wanted: for each transaction, whether to look at its XA events. None: look at all.
+        ``sent`` tells for each event whether the filter sends the event itself. Events that are only sent because they
+        belong to another sent event, such as BEGIN, do not count.
         """
         carried, is_open_sent = self.is_open_sent and segment.continues, False
         if segment.open:
@@ -77,8 +64,6 @@ class SentParts(NamedTuple):
         now = dict(self.is_sent)
         for event, xid in sorted({**segment.xa_prepares, **segment.xa_ends}.items()):
             txn = segment.transaction_of(event)
-            if wanted is not None and not wanted[txn]:
-                continue
             if event in segment.xa_ends:
                 found[event] = now.pop(canonical(xid), None)
             else:
@@ -88,34 +73,6 @@ class SentParts(NamedTuple):
 
 
 Ints = npt.NDArray[np.int32]
-
-_ALWAYS_SENT = (R.KEEP, R.XA, R.PAYLOAD, R.REPLACED)
-_BY_SUBJECT = (R.ROWS, R.ROWS_END, R.STATEMENT)
-
-
-def without_unsent_ends(
-    parts: SentParts,
-    flags: TableFlags,
-    segment: Segment,
-    columns: Columns,
-    first: int,
-) -> tuple[Columns, SentParts]:
-    """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
-    was sent. Also return the record of prepared transactions after the segment (a part of the binlog).
-
-    ``parts`` is the record of the prepared transactions before the segment, with whether a part of each was sent. The
-    index of the binlog cannot know what was sent, because an imposed filter (set by the master's operator) may drop
-    events of unknown types. ``flags`` are the filter's decisions about tables and statements. ``columns`` are the
-    columns after imposed filters have withheld events. Transactions before number ``first`` are not considered.
-    """
-    kinds, subject = columns.role & R.ROLE_MASK, columns.subject
-    passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
-    sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
-    wanted = columns.txn_subject != R.SKIP
-    wanted[:first] = False
-    parts, ends = parts.following(segment, sent[columns.carried :], wanted)
-    skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
-    return columns.with_subjects(skipped, R.SKIP), parts
 
 
 class Earlier(NamedTuple):
