@@ -35,7 +35,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.advance import DumpPlace, ReplicaEncoding, counts_to_proto, runs_to_proto
+from dumpfilter.master.advance import DumpPlace, GrpcEncoding, counts_to_proto, runs_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _GTID = int(EventType.GTID)
@@ -127,9 +127,9 @@ class Commit:
         return commit_time(self.events[0], checksum=self.description.checksum)
 
     @cached_property
-    def stand_in(self) -> list[bytes]:
-        """The events of an empty transaction with the GTID of this received transaction, each as bytes. If the master
-        drops the transaction, a replica gets these events instead, so that the replica has the GTID.
+    def stand_in(self) -> bytes:
+        """The events of an empty transaction with the GTID of this received transaction. If the master drops the
+        transaction, a replica gets these events instead, so that the replica has the GTID.
         """
         return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
 
@@ -306,20 +306,18 @@ class Part(NamedTuple):
 
     commit: Commit
     decision: Decision
-    events: list[bytes]
-    """The bytes of the events that are sent; empty for a dropped transaction."""
-    size: int
-    """The number of bytes of :attr:`events` together."""
+    events: bytes
+    """The events that are sent; empty for a dropped transaction."""
 
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The messages about just received transactions that one dump sends, with their counts and the position of the dump
+    """The message about just received transactions that one dump sends, with its counts and the position of the dump
     after them.
     """
 
-    messages: list[bytes]
-    """The events for a real replica, one by one, or one chunk (serialized message) for a slave of dumpfilter."""
+    message: bytes
+    """The events for a real replica, or one chunk (serialized message) for a slave of dumpfilter."""
     counts: Counts
     after: DumpPlace
     reach: Reach
@@ -327,11 +325,6 @@ class CommitStep:
     """The Unix time of the first commit of which an event is sent. None: not known, or only empty transactions are sent
     in place of dropped ones.
     """
-
-    @property
-    def message(self) -> bytes:
-        """All events for a real replica together, or the chunk for a slave of dumpfilter."""
-        return b"".join(self.messages)
 
 
 class Decider:
@@ -387,16 +380,12 @@ class Decider:
             decision = self._decision(thread.flags, commit)
             if decision is None:
                 return None
-            size = len(commit.data)
-            if len(decision.sent) == len(commit.events) and not decision.ends:
-                events, sent = commit.events, size
-            else:
-                events = _sent_of(commit, decision)
-                sent = sum(map(len, events))
+            events = _sent_of(commit, decision)
+            size, sent = len(commit.data), len(events)
             if sent and counts.bytes_sent + sent >= thread.chunk_size:
                 break
             counts.add(decision.counts)
-            parts.append(Part(commit, decision, events, sent))
+            parts.append(Part(commit, decision, events))
             if sent:
                 committed_at = committed_at or commit.time
             counts.bytes_read += size
@@ -406,11 +395,13 @@ class Decider:
             return None
         end = parts[-1].commit.end
         after = DumpPlace(place.source, thread.fork(position=end, resume=end), end, end, encoding)
-        if isinstance(encoding, ReplicaEncoding):
-            messages = _with_stand_ins(parts, counts) if encoding.by_gtid else _events(parts)
+        if isinstance(encoding, GrpcEncoding):
+            message = self._chunk(place, parts, counts)
+        elif encoding.by_gtid:
+            message = _with_stand_ins(parts, counts)
         else:
-            messages = [self._chunk(place, parts, counts)]
-        return CommitStep(messages, counts, after, reach, committed_at)
+            message = b"".join(part.events for part in parts)
+        return CommitStep(message, counts, after, reach, committed_at)
 
     def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
         """Tell whether a dump at ``place`` surely drops all of the received transactions ``commits``."""
@@ -437,10 +428,10 @@ class Decider:
                 for part in of_group:
                     if part.decision.hits:
                         gaps.append(Gap(size, OF_NEXT, [], part.decision.hits))
-                    size += part.size
+                    size += len(part.events)
             begin += len(of_group)
         (file, before), end = place.told, parts[-1].commit.end
-        key_of, sent = place.source.gtid_source, b"".join(_events(parts))
+        key_of, sent = place.source.gtid_source, b"".join(part.events for part in parts)
         chunk = pb.Chunk(
             file=file,
             begin_position=before,
@@ -505,40 +496,31 @@ def _decides_here(place: DumpPlace) -> bool:
     return place.thread.decides_by_flags and not place.source.file.is_relay_log
 
 
-def _sent_of(commit: Commit, decision: Decision) -> list[bytes]:
-    return [
+def _sent_of(commit: Commit, decision: Decision) -> bytes:
+    if len(decision.sent) == len(commit.events) and not decision.ends:
+        return commit.data
+    return b"".join(
         with_statement_end(commit.events[number], commit.description)
         if number in decision.ends
         else commit.events[number]
         for number in decision.sent
-    ]
+    )
 
 
-def _events(parts: Sequence[Part]) -> list[bytes]:
-    return [event for part in parts for event in part.events]
-
-
-def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> list[bytes]:
+def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> bytes:
     """Return the events for a replica by GTID, with stand-ins (empty transactions) in place of dropped transactions.
     Add the bytes of the stand-ins to ``counts``.
 
     For MariaDB, one stand-in is enough for neighbouring dropped transactions of one domain: the last one.
     """
-    events: list[bytes] = []
-    last_domain = None
-    for commit, decision, sent, _ in parts:
-        if not decision.is_dropped:
-            events += sent
-            last_domain = None
-            continue
-        made = commit.stand_in
-        if commit.description.family == "mariadb":
-            # The last GTID of a domain is enough, as in a chunk.
-            domain = commit.gtid[0][0]
-            if domain == last_domain:
-                del events[-len(made) :]
-                counts.bytes_gtid -= sum(map(len, made))
-            last_domain = domain
-        events += made
-        counts.bytes_gtid += sum(map(len, made))
-    return events
+    transactions: list[bytes] = []
+    last_domain: object = None
+    for commit, decision, sent in parts:
+        domain = commit.gtid[0][0] if decision.is_dropped and commit.description.family == "mariadb" else None
+        if domain is not None and domain == last_domain:
+            counts.bytes_gtid -= len(transactions.pop())
+        last_domain = domain
+        transactions.append(commit.stand_in if decision.is_dropped else sent)
+        if decision.is_dropped:
+            counts.bytes_gtid += len(commit.stand_in)
+    return b"".join(transactions)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -132,7 +132,7 @@ class Dump:
         """The time without a message after which the dump yields one empty message before the next heartbeat is due,
         seconds. None: the dump yields no such message.
         """
-        self.sink: Callable[[Sequence[bytes], Reached], bool] | None = None
+        self.sink: Callable[[bytes, Reached], bool] | None = None
         """A function that sends events at once without waiting, or returns False and does nothing. None: there is no
         such function.
 
@@ -330,7 +330,7 @@ class Dump:
             or self._is_drained
         ):
             return False
-        if not self.sink(step.messages, Reached(*step.after.told, is_boundary=True)):
+        if not self.sink(step.message, Reached(*step.after.told, is_boundary=True)):
             return False
         self._sent_at = now
         self._move_behind(step)

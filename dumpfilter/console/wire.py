@@ -283,7 +283,7 @@ class PacketStream:
         """
         return not (self._pending or self.compression or self._writer.transport.get_write_buffer_size())
 
-    def send_at_once(self, packets: bytes, sequence: int) -> None:
+    def send_at_once(self, packets: bytes | memoryview, sequence: int) -> None:
         """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
 
         ``sequence`` is the sequence number for the next packet after them. Raises ClientGone when the connection is

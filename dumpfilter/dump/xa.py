@@ -12,8 +12,8 @@ Three places keep the rule:
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
-- :class:`SentParts` follows the XA transactions of segments by their events, for the decisions of the clever filter, which
-  the index cannot know.
+- :class:`SentParts` follows the XA transactions of segments by their events, for the decisions of the clever filter,
+  which the index cannot know.
 
 docs/xa.md describes the rule for users.
 """

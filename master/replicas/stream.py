@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,12 +89,6 @@ class KnownPosition:
             )
         else:
             self._at = self._at + len(events) if self.sums else framed.end_log_pos or self._at
-
-    def advance(self, size: int, last: bytes) -> None:
-        """Record that the replica receives whole transactions, which moves the replica's position. ``size`` is the
-        number of bytes of their events together, and ``last`` is the last of these events, raw.
-        """
-        self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
         """Tell whether the replica's position needs a correction. ``file`` and ``position`` are the position of the
@@ -216,7 +210,7 @@ class ReplicaStream:
         self.dump.quiet_seconds = QUIET_SECONDS if is_wrong else None
         return False
 
-    def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
+    def _send_at_once(self, events: bytes, reached: Reached) -> bool:
         """Send the events of new commits at once if the connection can take them without waiting. Return whether they
         were sent. ``reached`` is the position of the dump after the events.
 
@@ -229,15 +223,13 @@ class ReplicaStream:
         self.check()
         self._reached = reached
         if events:
-            size = sum(map(len, events))
-            self.position.advance(size, events[-1])
-            self.sent += size
+            framed = protocol.frame(events, self.packets.sequence, left_out=self.left_out)
+            self.position.count(events, framed, checksum=self._has_checksums)
+            self.packets.send_at_once(framed.packets, framed.sequence)
+            self.sent += len(events)
         if self._plan_correction():
-            events = [*events, self._correction()]
-        if events:
-            self.packets.send_at_once(
-                *protocol.frame_each(events, self.packets.sequence, left_out=self.left_out)
-            )
+            framed = protocol.frame(self._correction(), self.packets.sequence)
+            self.packets.send_at_once(framed.packets, framed.sequence)
         return True
 
     @property

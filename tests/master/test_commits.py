@@ -106,7 +106,7 @@ def test_the_decision_by_shape_is_that_of_the_dump_thread(recording: Recording) 
                     if step is None:
                         continue
                     *planned, after = _planned(segment, number + 1 - len(run), number, place)
-                    assert [b"".join(step.messages), step.counts, vars(step.reach)] == planned
+                    assert [step.message, step.counts, vars(step.reach)] == planned
                     assert (step.after, step.after.told) == (after, after.told)
                     compared += 1
     store.close()

@@ -304,10 +304,10 @@ class Sink:
     got: list[bytes] = field(default_factory=list)
     taken: int = 0
 
-    def take(self, events: Sequence[bytes], reached: Reached) -> bool:
+    def take(self, message: bytes, reached: Reached) -> bool:
         if not next(self.is_ready):
             return False
-        self.got += events
+        self.got.append(message)
         self.taken += 1
         return True
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -147,7 +146,6 @@ def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[Mar
 
 
 _PACKET_HEAD = struct.Struct("<IB")
-_TYPE_AT = 4
 
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 """Bytes of events, in any kind of buffer."""
@@ -201,16 +199,3 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> Framed:
             "a replica must not get it"
         )
     return Framed(out.data[:size], after, last, end_log_pos)
-
-
-def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHING) -> tuple[bytes, int]:
-    """Return packets of the client/server protocol with one event each, and the sequence number after the last packet.
-
-    Unlike :func:`frame` this function is for a few small events that are known to be whole. ``sequence`` is the first
-    packet's number. Events of the type ``left_out`` get no packet.
-    """
-    if left_out != NOTHING:
-        events = [event for event in events if event[_TYPE_AT] != left_out]
-    heads = [len(event) + 1 | (number & 0xFF) << 24 for number, event in enumerate(events, sequence)]
-    packets = zip(map(_PACKET_HEAD.pack, heads, repeat(K.OK_BYTE)), events, strict=True)
-    return b"".join(chain.from_iterable(packets)), (sequence + len(events)) & 0xFF

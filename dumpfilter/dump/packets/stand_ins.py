@@ -329,8 +329,8 @@ def _mariadb_gtid(checksum: bool) -> bytes:
     return make_event(EventType.MARIADB_GTID, bytes(_MARIADB_ID) + _MARIADB_REST, checksum=checksum)
 
 
-def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
-    """Return the events of the stand-in (empty transaction) for one dropped transaction, each as bytes.
+def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> bytes:
+    """Return the events of the stand-in (empty transaction) for one dropped transaction.
 
     :func:`with_stand_ins` makes the stand-ins of many transactions at once.
 
@@ -354,9 +354,9 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
     xid = made(EventType.XID, _XID, end)
     before = end - len(xid)
     if head.type != EventType.MARIADB_GTID:
-        return [gtid, made(EventType.QUERY, _BEGIN, before), xid]
+        return gtid + made(EventType.QUERY, _BEGIN, before) + xid
     number_and_domain = gtid[HEADER_LENGTH : HEADER_LENGTH + _MARIADB_ID]
-    return [made(EventType.MARIADB_GTID, number_and_domain + _MARIADB_REST, before), xid]
+    return made(EventType.MARIADB_GTID, number_and_domain + _MARIADB_REST, before) + xid
 
 
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
