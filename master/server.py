@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
-from dumpfilter.base.logs import Seldom, logger
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint, host_and_port, listening_socket
 from dumpfilter.console.serving_loop import ServingLoop
@@ -34,7 +34,7 @@ from dumpfilter.master import limits
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import MAX_DUMPS, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.service import Context, DumpFilterService
+from dumpfilter.master.service import Context, DumpFilterService, TryLater
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import SHUTTING_DOWN, Who
@@ -110,6 +110,12 @@ class RequestTooLate(RequestRefused):
     grpc_code = "CANCELLED"
 
 
+class ContentTooLong(RequestRefused):
+    """The error for a request with a text or a list beyond its limit."""
+
+    grpc_code = "INVALID_ARGUMENT"
+
+
 class OutOfMemory(RequestRefused):
     """The error for a call that failed because the master has no memory left."""
 
@@ -130,7 +136,7 @@ _LONGEST = {
 
 
 def check_request(request: Message) -> None:
-    """Check the lengths of a request's texts and lists. Raises OptionError for one that is too long, and for filter
+    """Check the lengths of a request's texts and lists. Raises ContentTooLong for one that is too long, and for filter
     rules that are too long together.
     """
     for field, value in request.ListFields():
@@ -138,9 +144,9 @@ def check_request(request: Message) -> None:
         if most is not None and len(value) > most:
             what = "elements" if field.is_repeated else f"characters ({value[:_SHOWN]!r}…)"
             cure = "; start the slave with a file and a position" if "gtid" in field.name else ""
-            raise OptionError(f"{field.name}: {len(value)} {what}: at most {most}{cure}")
+            raise ContentTooLong(f"{field.name}: {len(value)} {what}: at most {most}{cure}")
         if field.name == "rules" and sum(len(rule.value) for rule in value) > limits.MAX_RULES_TEXT:
-            raise OptionError(
+            raise ContentTooLong(
                 f"the rules have more than {limits.MAX_RULES_TEXT} characters together; use wild rules, which stand "
                 "for many tables"
             )
@@ -193,7 +199,6 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         }
         self.places = Places(max_dumps)
         self._decoders = limits.started_pool(_DECODERS, "grpc-decode")
-        self._seldom = Seldom()
         self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
         """The timeout of each dump whose slave has promised to make regular calls, by the slave's id. With it is the
         time without a call after which the dump ends, seconds.
@@ -243,9 +248,9 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         kind = Kind.SHORT if method.kind is Kind.SHORT else Kind.CALL
 
         async def answer(requests: object, context: Context) -> AsyncIterator[bytes]:
-            async with self._refusing(context, name):
+            async with self._refusing(method, context, name):
                 with self.places.take(kind, context.peer()):
-                    request = await self._receive(method, context, name)
+                    request = await self._receive(method, context)
                     if method.kind is not Kind.DUMP:
                         yield (await method.call(request, context)).SerializeToString()
                         return
@@ -292,12 +297,12 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
                 self._is_readable = False
         return self._is_readable
 
-    async def _receive(self, method: Method, context: Context, name: str) -> Any:
+    async def _receive(self, method: Method, context: Context) -> Any:
         """Receive the request of a call of ``method``, check its size and contents, decode it, and restart the timeout
-        of the slave that sent it. Return the decoded request. ``name`` is the method's name for the log.
+        of the slave that sent it. Return the decoded request.
 
-        Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and OptionError for contents
-        beyond the limits.
+        Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and ContentTooLong for
+        contents beyond the limits.
         """
         is_short = method.kind is Kind.SHORT
         try:
@@ -326,9 +331,6 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
                 "the request is not a message of the contract (a string that is not UTF-8?): "
                 f"{printable(str(error))}"
             ) from None
-        except OptionError as error:
-            self._log(error, context, name)
-            raise
         limit, seconds = self._watches.get(getattr(request, "slave_id", ""), (None, 0.0))
         if limit is not None and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time() + seconds)
@@ -361,37 +363,28 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
                 del self._watches[slave_id]
 
     @asynccontextmanager
-    async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
-        """End the call with the status code and the text of the error that the ``with`` block raises."""
+    async def _refusing(self, method: Method, context: Context, name: str) -> AsyncIterator[None]:
+        """End a call of ``method`` with the status code and the text of the error that the ``with`` block raises.
+        ``name`` is the method's name for the log.
+        """
         try:
             yield
         except Silent:
-            log.warning("slave is silent", peer=context.peer(), method=printable(method))
+            log.warning("slave is silent", peer=context.peer(), method=printable(name))
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
         except (DumpfilterError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = OutOfMemory("the master is out of memory; try again later")
-            # The service has logged its own errors.
-            if isinstance(error, Overloaded | RequestRefused):
-                self._log(error, context, method)
-            MEASURED.count_failure(error)
             text = str(error)
+            # The service logs why dumps end.
+            is_logged = method.kind is not Kind.DUMP and not isinstance(error, TryLater)
+            if is_logged or isinstance(error, Overloaded | RequestRefused):
+                event = "registration refused" if method.request is pb.RegisterRequest else "call refused"
+                log.warning(event, peer=context.peer(), method=printable(name), reason=printable(text))
+            MEASURED.count_failure(error)
             most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
             cut = text if len(text) <= most else text[:most] + "…"
             await context.abort(grpc.StatusCode[error.grpc_code], cut)
-
-    def _log(self, error: DumpfilterError, context: Context, method: str) -> None:
-        # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
-        fields = self._seldom.fields()
-        if fields is not None:
-            event = "malformed request" if isinstance(error, MalformedRequest) else "call refused"
-            log.warning(
-                event,
-                peer=context.peer(),
-                method=printable(method),
-                reason=printable(str(error)),
-                **fields,
-            )
 
 
 @dataclass(frozen=True)

@@ -399,7 +399,7 @@ class DumpFilterService:
         """The filters of real replicas. A master without a port for replicas has none."""
         self.known_slaves = KnownSlaves(self.register, self.drains, lambda: self.filters.entries)
         self._refusals = Seldom(most=limits.REFUSALS_LOGGED)
-        """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
+        """The rate limit for audit lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
         """Whether the master is shutting down. Dumps then end with UNAVAILABLE, so that the slaves reconnect."""
 
@@ -438,8 +438,7 @@ class DumpFilterService:
         the UUID or server id is in use. Raises other kinds of DumpfilterError, for example for a drained slave.
         """
         peer = context.peer()
-        details = {"server_id": request.server_id, "rules": len(request.filter.rules)}
-        with self._logging_refusal("Register", "registration refused", request.user, peer, **details):
+        with self._auditing_refusal("Register", request.user, peer, server_id=request.server_id):
             reader = await self.opened_reader()
             slave = await reader.serve(lambda: self._register(request, peer))
             # The answer repeats the filter, which may have 10,000 rules.
@@ -494,27 +493,19 @@ class DumpFilterService:
         return str(uuids.uuid5(uuids.NAMESPACE_OID, f"{self.master_uuid} {origin}"))
 
     @contextlib.contextmanager
-    def _logging_refusal(
-        self, what: str, event: str, account: str, peer: str, **details: int
-    ) -> Iterator[None]:
-        """Log a DumpfilterError that the ``with`` block raises, and raise it again.
+    def _auditing_refusal(self, call: str, account: str, peer: str, **details: int) -> Iterator[None]:
+        """Write a DumpfilterError that the ``with`` block raises to the audit log, as the result of the call ``call``,
+        and raise the error again.
 
-        The audit log gets the error as the result of the call ``what``, and the ordinary log as the event ``event``. An
-        empty ``what`` or ``event`` leaves that log out. ``account`` is the user name and ``peer`` the address of the
-        client; ``details`` are further fields of the lines. Lines are suppressed when a stranger causes many. TryLater
-        is not logged.
+        ``account`` is the user name and ``peer`` the address of the client; ``details`` are further fields of the line.
+        Lines are suppressed when a stranger causes many. TryLater is not written.
         """
         try:
             yield
         except DumpfilterError as error:
             held = None if isinstance(error, TryLater) else self._refusals.fields()
             if held is not None:
-                fields = details | held
-                if event:
-                    log.warning(event, peer=peer, reason=printable(str(error)), **fields)
-                if what:
-                    fields.pop("rules", None)
-                    audit(what, account=account, peer=peer, result=str(error), **fields)
+                audit(call, account=account, peer=peer, result=str(error), **details, **held)
             raise
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
@@ -627,7 +618,7 @@ class DumpFilterService:
         unknown id.
         """
         peer = context.peer()
-        with self._logging_refusal("Unregister", "", "", peer):
+        with self._auditing_refusal("Unregister", "", peer):
             slave = await self.reader.serve(lambda: self.register.remove(request.slave_id))
         audit_slave("Unregister", slave.peer, peer)
         return pb.UnregisterResponse()
@@ -688,12 +679,11 @@ class DumpFilterService:
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the slaves that the client may see.
 
-        Raises AccessDenied for a stranger, which is logged, and TryLater for a client that must wait. Raises
+        Raises AccessDenied for a stranger, and TryLater for a client that must wait. Raises
         BinlogError if the binlog's index file cannot be read.
         """
         peer = context.peer()
-        with self._logging_refusal("", "status refused", "", peer):
-            slaves = await (await self.opened_reader()).serve(lambda: self._known_to(request, peer))
+        slaves = await (await self.opened_reader()).serve(lambda: self._known_to(request, peer))
         return await self.reader.serve(lambda: self._status(slaves))
 
     def _known_to(self, request: pb.StatusRequest, peer: str) -> list[KnownSlave]:

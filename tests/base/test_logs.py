@@ -285,9 +285,6 @@ def test_the_page_lists_events_that_exist() -> None:
     listed = re.findall(r"`([^`]+)`", " ".join(first_cells))
     names = {event.value for event in events().values() if isinstance(event, ast.Constant)}
     names |= {
-        # The service has one function for its warnings about peers.
-        "registration refused",
-        "status refused",
         logs.UNEXPECTED,
         "ended by an error",
         "message of a library",

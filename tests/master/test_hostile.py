@@ -115,7 +115,7 @@ def test_a_request_that_is_no_message(client: Client, method: str, body: bytes) 
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "not a message of the contract" in details
     line = but_audit(logs)
-    assert line["event"] == "malformed request"
+    assert line["event"] == ("registration refused" if method == "Register" else "call refused")
     assert line["method"] == f"/dumpfilter.v1.DumpFilter/{method}"
     assert line["peer"].startswith("ipv")
     assert sum(len(str(value)) for value in line.values()) < LONGEST_IN_LOG + 200
@@ -147,10 +147,9 @@ def test_a_second_slave_with_the_server_id_of_one_that_dumps(client: Client) -> 
     next(stream)
     wait_for(lambda: dumping(client, first.slave_id))
     for _ in range(20):
-        code, details, line = refused(client, request(server_id=9))
+        code, details, _ = refused(client, request(server_id=9))
         assert code is grpc.StatusCode.ALREADY_EXISTS
         assert "give this one another --server-id" in details
-        assert line["server_id"] == 9
     assert dumping(client, first.slave_id)
     next(stream)
     stream.cancel()
