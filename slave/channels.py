@@ -9,6 +9,7 @@ operations. :mod:`dumpfilter.slave.console` checks beforehand whether a statemen
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import shutil
 import threading
@@ -36,7 +37,6 @@ from dumpfilter.slave.relay_position import RelayPosition, file_number, place_or
 from dumpfilter.slave.sql_thread import SAVE_PERIOD, SqlThread, Until
 from dumpfilter.slave.state import (
     CHANNELS,
-    ImposedInfo,
     MasterInfo,
     Place,
     RelayLogInfo,
@@ -110,11 +110,6 @@ class Channel:
         self.counters = ChannelCounters(self.directory)
         """The counts of connections, messages, bytes, events and errors over all starts of the channel's threads and
         of the slave.
-        """
-        self.imposed = ImposedInfo.load(self.directory)
-        """The filters that the master's operator has set for this slave, besides the slave's own filter.
-
-        The master names these filters each time the slave registers.
         """
         self.master_server_id = 0
         """The server id of the server that wrote the master's binlog. 0 until the slave has registered."""
@@ -251,6 +246,18 @@ class Channel:
             own_server_id=0 if self.options.replicate_same_server_id else self.options.server_id,
         )
 
+    @property
+    def imposed(self) -> list[pb.ImposedFilter]:
+        """The filters that the master's operator has set for this slave, besides the slave's own filter.
+
+        The master names these filters each time the slave registers.
+        """
+        return [pb.ImposedFilter.FromString(base64.b64decode(one)) for one in self.info.imposed]
+
+    def _keep(self, info: SourceInfo) -> None:
+        SourceInfo.file(self.directory).save(info)
+        self.info = info
+
     def start(
         self,
         threads: Threads | None = None,
@@ -352,10 +359,10 @@ class Channel:
         self.check(info)
         with self._busy:
             assert not self.running
-            info = info.model_copy(update={"afresh": info.afresh or afresh})
-            SourceInfo.file(self.directory).save(info)
-            self.info = info
-            if info.afresh:
+            self._keep(
+                info.model_copy(update={"afresh": info.afresh or afresh, "imposed": self.info.imposed})
+            )
+            if self.info.afresh:
                 self._begin_afresh()
             else:
                 self.follow_filter(refetch=True)
@@ -367,8 +374,7 @@ class Channel:
         if self.info.afresh:
             self.master_server_id = 0
             self.reset()
-            self.info = self.info.model_copy(update={"afresh": False})
-            SourceInfo.file(self.directory).save(self.info)
+            self._keep(self.info.model_copy(update={"afresh": False}))
 
     def reset(self, *, all: bool = False) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
@@ -388,8 +394,7 @@ class Channel:
             self.receiver.rewind(received)
             self.place.save(**dict(applied))
             self.target.restore(applied.target)
-            files.remove(self.directory / ImposedInfo.NAME)
-            self.imposed = ()
+            self._keep(self.info.model_copy(update={"imposed": []}))
             self.receiver.close()
             self._open()
 
@@ -538,15 +543,14 @@ class Channel:
         ``answer`` is the master's answer to the slave's registration.
         """
         self.master_server_id = answer.server_id
-        imposed = tuple(answer.imposed)
-        if imposed != self.imposed:
+        imposed = [base64.b64encode(one.SerializeToString()).decode() for one in answer.imposed]
+        if imposed != self.info.imposed:
             log.info(
                 "the master imposes filters",
                 channel=self.name,
-                filters=[one.name for one in imposed] or "none",
+                filters=[one.name for one in answer.imposed] or "none",
             )
-            ImposedInfo.save(self.directory, imposed)
-            self.imposed = imposed
+            self._keep(self.info.model_copy(update={"imposed": imposed}))
             self.sql.follow_filter()
         for warning in answer.filter_warnings:
             log.warning(
@@ -657,8 +661,10 @@ class Slave:
             infos = {info.channel: info for info in filter(None, found)}
             for info in map(_folded, sources):
                 # A CHANGE REPLICATION SOURCE TO that was interrupted must still discard the position.
-                afresh = info.channel in infos and infos[info.channel].afresh
-                infos[info.channel] = info.model_copy(update={"afresh": afresh})
+                known = infos.get(info.channel, info)
+                infos[info.channel] = info.model_copy(
+                    update={"afresh": known.afresh, "imposed": known.imposed}
+                )
             self.warnings = filters.finish_startup(infos)
             """Warnings about filter options for channels that do not exist (WL#7361)."""
             for info in infos.values():

@@ -2,11 +2,11 @@
 
 A channel has these state files, with one class for the content of each:
 
-- ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO. A server keeps them in the table
-  ``mysql.slave_master_info``. The filters come from the command line or the option file at every start (WL#7057).
+- ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO, and the filters that the master
+  imposes. A server keeps the options in the table ``mysql.slave_master_info``. The slave's own filters come from the
+  command line or the option file at every start (WL#7057).
 - ``master.info``: the position and GTIDs up to which the I/O thread has received everything.
 - ``relay-log.info``: the applier's position, and the target's state there.
-- ``imposed.info``: the filters that the master's operator has set for the channel.
 - ``counters.info``: the counts of the channel (:class:`dumpfilter.slave.threads.ChannelCounters`).
 
 The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target state
@@ -19,13 +19,11 @@ master that a registration is this slave's.
 
 from __future__ import annotations
 
-import base64
 import re
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from dumpfilter.base.security.client_tls import ClientTls
     from dumpfilter.binlog.format import NameCollation
     from dumpfilter.binlog.gtid import GtidSet
-    from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 LOCK = "slave.lock"
 """The name of the lock file in a relay directory."""
@@ -165,6 +162,12 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     afresh: bool = False
     """Whether the channel must still forget its position, because CHANGE REPLICATION SOURCE TO named another master or
     position. False when the statement has ended.
+    """
+    imposed: list[str] = Field(default_factory=list)
+    """The filters that the master's operator had set for this slave at its last registration, each as a serialized
+    protobuf message ``ImposedFilter`` in base64.
+
+    The applier drops events by these filters, too, even after a restart of the slave while the master is unreachable.
     """
 
     @property
@@ -352,42 +355,6 @@ class RelayLogInfo(PlaceInfo):
     """The GTIDs of the transactions that the applier has applied or the master dropped (``Executed_Gtid_Set``)."""
     target: dict[str, Any] = Field(default_factory=dict)
     """The state that the target returned at this position (:meth:`dumpfilter.slave.targets.Target.state`)."""
-
-
-class ImposedInfo(Info):
-    """The content of ``imposed.info``: the filters that the master's operator had set for this slave at its last
-    registration.
-
-    The applier drops events by these filters, too. The file lets the applier do that even after a restart of the slave
-    while the master is unreachable.
-    """
-
-    NAME = "imposed.info"
-
-    filters: list[str] = Field(default_factory=list)
-    """The imposed filters, each as a serialized protobuf message ``ImposedFilter`` in base64."""
-
-    @classmethod
-    def load(cls, directory: Path) -> tuple[pb.ImposedFilter, ...]:
-        """Return the filters that the master's operator had set for this slave, as the slave saved them at its last
-        registration. ``directory`` is the channel's directory with the file. Without a file there are none.
-
-        Raises StateCorrupt when the file is unusable.
-        """
-        from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-        return tuple(
-            pb.ImposedFilter.FromString(base64.b64decode(one)) for one in cls.read(directory).filters
-        )
-
-    @classmethod
-    def save(cls, directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-        """Save the filters ``imposed``, which the master's operator has set for this slave, in place of those saved
-        before. ``directory`` is the channel's directory, which has the file. Raises OutputError if the file cannot be
-        written.
-        """
-        filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
-        cls.file(directory).save(cls(filters=filters))
 
 
 class CountersInfo(Info):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import Model, reason_of
@@ -25,19 +25,6 @@ DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
 
 
-def _mode(text: str) -> TlsMode:
-    try:
-        return TlsMode(text)
-    except ValueError:
-        raise ValueError(f"there are {', '.join(TlsMode)}") from None
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in ("yes", "no"):
-        raise ValueError("yes or no is meant")
-    return text.lower() == "yes"
-
-
 _File = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
@@ -50,13 +37,13 @@ class SourceUrl(Model):
     """The user name; empty if an option file names the user."""
     socket: str = Field("", alias="socket")
     """The path of a Unix socket; empty for a TCP connection."""
-    tls: Annotated[TlsMode, BeforeValidator(_mode)] | None = Field(None, alias="tls")
+    tls: TlsMode | None = Field(None, alias="tls")
     ca: _File | None = Field(None, alias="ca")
     cert: _File | None = Field(None, alias="cert")
     key: _File | None = Field(None, alias="key")
     public_key: _File | None = Field(None, alias="source-public-key")
     """The file with the server's RSA public key, with which a password is encrypted on a connection without TLS."""
-    asks_for_key: Annotated[bool, BeforeValidator(_switch)] = Field(False, alias="get-source-public-key")
+    asks_for_key: bool = Field(False, alias="get-source-public-key")
     """Whether the public key may be taken from the server itself on a connection without TLS. A fake server could then
     get the password.
     """
@@ -138,9 +125,9 @@ def parse_source_url(text: str) -> SourceUrl:
     user = unquote(parts.username or "")
     shown = f"mysql://{f'{user}@' if user else ''}{parts.netloc.rpartition('@')[2]}/"
     try:
-        port = parts.port
+        port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError:
-        raise OptionError(f"{shown}: the port is no number from 1 to 65535") from None
+        port = 0
     if port == 0:
         raise OptionError(f"{shown}: the port is no number from 1 to 65535")
     if parts.path not in ("", "/"):
@@ -149,7 +136,7 @@ def parse_source_url(text: str) -> SourceUrl:
         )
     if parts.fragment:
         raise OptionError(f"{shown}: '#' has no meaning in the address of a server; write it as %23")
-    return _with_options(shown, parts.hostname or "", port or DEFAULT_PORT, user, parts.query)
+    return _with_options(shown, parts.hostname or "", port, user, parts.query)
 
 
 def _with_options(shown: str, host: str, port: int, user: str, query: str) -> SourceUrl:
