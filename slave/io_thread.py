@@ -21,21 +21,7 @@ import grpc
 from grpc import StatusCode as Status
 
 from dumpfilter import __version__
-from dumpfilter.base.errors import (
-    BinlogCorrupt,
-    ConnectionLost,
-    DumpfilterError,
-    DumpTakenOver,
-    IdentityTaken,
-    NotAMaster,
-    PositionError,
-    ProtocolMismatch,
-    RegistrationRefused,
-    RelayLogDamaged,
-    StreamDamaged,
-    StreamError,
-    TlsError,
-)
+from dumpfilter.base import errors as E
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable, visible
 from dumpfilter.base.waiting import Backoff, watching
@@ -65,20 +51,20 @@ _RETRIED = frozenset(
     }
 )
 
-_ERRORS: dict[Status, type[DumpfilterError]] = {
-    Status.ALREADY_EXISTS: IdentityTaken,
-    Status.INVALID_ARGUMENT: PositionError,
-    Status.OUT_OF_RANGE: PositionError,
-    Status.DATA_LOSS: BinlogCorrupt,
-    Status.ABORTED: DumpTakenOver,
+_ERRORS: dict[Status, type[E.DumpfilterError]] = {
+    Status.ALREADY_EXISTS: E.IdentityTaken,
+    Status.INVALID_ARGUMENT: E.PositionError,
+    Status.OUT_OF_RANGE: E.PositionError,
+    Status.DATA_LOSS: E.BinlogCorrupt,
+    Status.ABORTED: E.DumpTakenOver,
 }
 """The errors that end the I/O thread, by the status code with which the master ended the dump. Other codes become a
 StreamError.
 """
 
-_REGISTRATION_ERRORS: dict[Status, type[DumpfilterError]] = {
-    Status.FAILED_PRECONDITION: ProtocolMismatch,
-    Status.ALREADY_EXISTS: IdentityTaken,
+_REGISTRATION_ERRORS: dict[Status, type[E.DumpfilterError]] = {
+    Status.FAILED_PRECONDITION: E.ProtocolMismatch,
+    Status.ALREADY_EXISTS: E.IdentityTaken,
 }
 """The errors that end the I/O thread, by the status code with which the master refused the registration. Other codes
 become a RegistrationRefused.
@@ -150,7 +136,7 @@ class Receiving(Protocol):
         has set for this slave. ``answer`` is the master's answer.
         """
 
-    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
+    def discard_damaged(self, damage: E.RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the damaged part of the relay log, so that the master sends it again. The thread ``finder`` has found
         the damage. Return True if that thread shall connect again.
         """
@@ -234,7 +220,7 @@ class IoThread(ChannelThread):
                         reason = "the master ended the stream"
                     except Exception as error:
                         reason = self._reason_to_retry(error)
-                        self.is_tls_error = isinstance(error, TlsError)
+                        self.is_tls_error = isinstance(error, E.TlsError)
                     if not self.ended:
                         self._lost(reason)
         finally:
@@ -318,16 +304,16 @@ class IoThread(ChannelThread):
             if error.code() in _RETRIED:
                 connection.explain_failure(source, error, lambda: self.stopping)
                 raise
-            kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
+            kind = _REGISTRATION_ERRORS.get(error.code(), E.RegistrationRefused)
             raise kind(f"{self._where}: {visible(error.details() or '')}") from error
         try:
             check_versions(
                 slave=Speaker(PROTOCOL, __version__),
                 master=Speaker(answer.protocol, printable(answer.program_version)),
             )
-        except ProtocolMismatch as error:
+        except E.ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)
-            raise ProtocolMismatch(f"{self._where}: {error}") from None
+            raise E.ProtocolMismatch(f"{self._where}: {error}") from None
         return answer
 
     def _unregister(self, stub: rpc.DumpFilterStub, slave_id: str) -> None:
@@ -403,21 +389,21 @@ class IoThread(ChannelThread):
                     return f"{code.name}: {details}"
                 if code in _ERRORS:
                     raise _ERRORS[code](f"{self._where}: {details}") from error
-                raise StreamError(f"{self._where}: {code.name}: {details}") from error
-            case NotAMaster() | TlsError():
+                raise E.StreamError(f"{self._where}: {code.name}: {details}") from error
+            case E.NotAMaster() | E.TlsError():
                 # A certificate that is being renewed on the master, or an address that is being moved, must not end a
                 # slave that was connected.
                 if not self.counters.received["connections"]:
                     raise error
-            case RelayLogDamaged():
+            case E.RelayLogDamaged():
                 self._receiver.forget_kept()
                 if not self._owner.discard_damaged(error, self) and not self.stopping:
                     raise error
-            case StreamDamaged():
+            case E.StreamDamaged():
                 self._receiver.forget_kept()
                 self._damaged_in_a_row += 1
                 if self._damaged_in_a_row > _MOST_DAMAGED:
-                    raise StreamError(
+                    raise E.StreamError(
                         f"{self._where}: {error}, {self._damaged_in_a_row} times in a row; "
                         "check the master's binlog with dumpfilter inspect --verify, and the network"
                     ) from error
@@ -447,7 +433,7 @@ class IoThread(ChannelThread):
         wait = self._backoff.next()
         attempts = self._backoff.attempts
         if source.info.retry_count and attempts >= source.info.retry_count:
-            raise ConnectionLost(
+            raise E.ConnectionLost(
                 f"{self._where} cannot be reached after {attempts} attempts ({reason}); is it "
                 f"running, and is this {connection.PORT_FOR_SLAVES}?"
             )
@@ -486,7 +472,7 @@ class IoThread(ChannelThread):
         helper thread cancels the call. The I/O thread then connects again.
         """
         while not done.wait(_TICK):
-            with suppress(DumpfilterError):  # The I/O thread meets the error when it saves.
+            with suppress(E.DumpfilterError):  # The I/O thread meets the error when it saves.
                 self._receiver.flush_if_due()
             now = time.monotonic()
             if now > self._silent_until:

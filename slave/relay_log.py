@@ -23,14 +23,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dumpfilter.base import errors as E
 from dumpfilter.base import files
-from dumpfilter.base.errors import (
-    BinlogError,
-    BinlogUnreadable,
-    DumpfilterError,
-    RelayLogDamaged,
-    StateCorrupt,
-)
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
@@ -45,14 +39,14 @@ if TYPE_CHECKING:
 _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
-def unusable(path: Path, error: OSError | BinlogError, text: str) -> DumpfilterError:
+def unusable(path: Path, error: OSError | E.BinlogError, text: str) -> E.DumpfilterError:
     """Return the error to raise because ``error`` has ended the reading of the relay log file ``path``.
 
     The result is RelayLogDamaged with ``text``, after which the slave fetches the file again. It is a BinlogUnreadable
     for a sound file that cannot be read now, for example because of too many open files.
     """
     found = unreadable(error, file=str(path)) if isinstance(error, OSError) else error
-    return found if isinstance(found, BinlogUnreadable) and found.momentary else RelayLogDamaged(text)
+    return found if isinstance(found, E.BinlogUnreadable) and found.momentary else E.RelayLogDamaged(text)
 
 
 def read_head(path: Path) -> FileBegin:
@@ -68,10 +62,10 @@ def read_head(path: Path) -> FileBegin:
     try:
         with BinlogFile(path) as file:
             begin = file.begin
-    except BinlogError as error:
+    except E.BinlogError as error:
         raise unusable(path, error, f"{path}: the head of the relay log cannot be read: {error}") from error
     if not begin.is_relay_log:
-        raise RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
+        raise E.RelayLogDamaged(f"{path}: ends inside its head, before the name of the master's binlog file")
     return begin
 
 
@@ -105,11 +99,11 @@ def read_index(directory: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise StateCorrupt(f"{path}: cannot be read: {error}; {AFRESH}") from error
+        raise E.StateCorrupt(f"{path}: cannot be read: {error}; {AFRESH}") from error
     names = [line.removeprefix("./") for line in lines]
     for name in names:
         if not _FILE.fullmatch(name):
-            raise StateCorrupt(
+            raise E.StateCorrupt(
                 f"{path}: the index names {name!r}, which is no relay log of this slave; {AFRESH}"
             )
     return names
@@ -156,7 +150,7 @@ class RelayLog(LogWriter[GrowingFile]):
         file = None
         if recorded is not None:
             if recorded.file not in listed:
-                raise RelayLogDamaged(
+                raise E.RelayLogDamaged(
                     f"{self.index}: does not name {recorded.file}, which master.info records"
                 )
             file = self._open(recorded)
@@ -187,7 +181,7 @@ class RelayLog(LogWriter[GrowingFile]):
             wrong = "is not a relay log (wrong magic)"
         if wrong:
             file.close()
-            raise RelayLogDamaged(f"{path}: {wrong}")
+            raise E.RelayLogDamaged(f"{path}: {wrong}")
         return file
 
     def format_description(self) -> bytes:

@@ -22,14 +22,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import COMMAND, CR
 
-from dumpfilter.base.errors import (
-    ConnectionLost,
-    DumpfilterError,
-    OptionError,
-    SourceRefused,
-    SourceStreamDamaged,
-    TlsError,
-)
+from dumpfilter.base import errors as E
 from dumpfilter.base.options.config_files import read_options_file, read_password, read_small_file
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode, ssl_reason
@@ -127,9 +120,9 @@ def _public_key(url: SourceUrl, path: Path | None) -> bytes:
         if not isinstance(load_pem_public_key(pem), RSAPublicKey):
             raise ValueError("the key is no RSA key")
     except OSError as error:
-        raise OptionError(f"{url}: source-public-key={path}: cannot be read: {error.strerror}") from None
+        raise E.OptionError(f"{url}: source-public-key={path}: cannot be read: {error.strerror}") from None
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise OptionError(
+        raise E.OptionError(
             f"{url}: source-public-key={path}: holds no RSA public key in PEM ({error}); copy public_key.pem from the "
             "server's data directory"
         ) from None
@@ -226,8 +219,8 @@ class SourceConnection:
         self._is_logged_in = False
         try:
             self._client = GuardedConnection(login, most_bytes=_MOST_ANSWERED, seconds=CONNECT_SECONDS)
-        except OptionError as error:
-            raise OptionError(f"{url}: {error}") from None
+        except E.OptionError as error:
+            raise E.OptionError(f"{url}: {error}") from None
         with self._explaining():
             self._client.connect()
         self._is_logged_in = True
@@ -304,7 +297,7 @@ class SourceConnection:
         """Close the connection."""
         self._client._force_close()
 
-    def refusal(self, number: int, text: str) -> DumpfilterError:
+    def refusal(self, number: int, text: str) -> E.DumpfilterError:
         """Return the error to raise for an error packet of the server. ``number`` and ``text`` are the number and the
         text in the packet.
 
@@ -315,7 +308,7 @@ class SourceConnection:
         said = printable(text, _LONGEST_TEXT)
         where = str(self.url)
         if number in MOMENTARY_ERRORS:
-            return ConnectionLost(f"{where}: {said} ({number})")
+            return E.ConnectionLost(f"{where}: {said} ({number})")
         cure = ""
         if number in _PRIVILEGE_ERRORS or (number == _ACCESS_DENIED and self._is_logged_in):
             privilege = "BINLOG MONITOR" if self.is_mariadb else "REPLICATION CLIENT"
@@ -330,66 +323,66 @@ class SourceConnection:
                     "; or the account requires TLS (REQUIRE SSL) and the connection has none, because the source "
                     "offers none or the address says tls=disabled"
                 )
-        error = SourceRefused(f"{where}: {said} ({number}){cure}")
+        error = E.SourceRefused(f"{where}: {said} ({number}){cure}")
         error.number = number
         return error
 
-    def _explained(self, error: Exception) -> DumpfilterError:
+    def _explained(self, error: Exception) -> E.DumpfilterError:
         """Return the DumpfilterError for an error of PyMySQL or the operating system, or for an invalid answer of the
         server.
         """
         where = str(self.url)
         original = getattr(error, "original_exception", None) or error
-        if isinstance(original, DumpfilterError):
+        if isinstance(original, E.DumpfilterError):
             return original
         if isinstance(error, ClearPasswordRefused):
-            return TlsError(
+            return E.TlsError(
                 f"{where}: {error.args[1]}; give the account another plugin, such as caching_sha2_password"
             )
         if isinstance(error, PasswordKept):
-            return TlsError(
+            return E.TlsError(
                 f"{where}: {error.args[1]} Use TLS, which servers offer if they have a certificate, and verify it "
                 "(?ca=FILE). Without TLS, give the server's public key (?source-public-key=FILE), or take the key that "
                 "comes over the network (?get-source-public-key=yes): whoever answers in the server's place then gets "
                 "the password"
             )
         if isinstance(error, TooManyBytes):
-            return SourceStreamDamaged(
+            return E.SourceStreamDamaged(
                 f"{where}: the source answers a question with more than {_MOST_ANSWERED} bytes"
             )
         if isinstance(original, ssl.SSLError):
-            return TlsError(f"{where}: TLS: {_tls_cure(original)}")
+            return E.TlsError(f"{where}: TLS: {_tls_cure(original)}")
         if isinstance(original, OSError):
             reason = original.strerror or str(original) or type(original).__name__
-            return ConnectionLost(
+            return E.ConnectionLost(
                 f"{where}: cannot be reached: {reason}; is the server up, and is this its address?"
             )
         if speaks_no_mysql(error):
-            return SourceStreamDamaged(
+            return E.SourceStreamDamaged(
                 f"{where}: no MySQL server answers here, but another protocol, as at a master's port for slaves: "
                 "name a server, or the port of --replica-port"
             )
         if isinstance(error, pymysql.err.MySQLError):
             number, text = (*error.args, "", "")[:2] if error.args else (2013, str(error))
             if not isinstance(number, int):
-                return SourceStreamDamaged(
+                return E.SourceStreamDamaged(
                     f"{where}: the login failed: {printable(str(number), _LONGEST_TEXT)}"
                 )
             if number == 2026:
-                return TlsError(
+                return E.TlsError(
                     f"{where}: the source offers no TLS; give it a certificate, or say ?tls=disabled if the network is "
                     "safe"
                 )
             if number == CR.CR_AUTH_PLUGIN_CANNOT_LOAD:
-                return SourceRefused(
+                return E.SourceRefused(
                     f"{where}: dumpfilter cannot log in with the account's plugin "
                     f"{printable(self._client._auth_plugin_name)} ({printable(str(text), _LONGEST_TEXT)}); give the "
                     "account mysql_native_password or caching_sha2_password"
                 )
             if number in _CLIENT_ERRORS or not number:
-                return ConnectionLost(f"{where}: {printable(str(text), _LONGEST_TEXT)}")
+                return E.ConnectionLost(f"{where}: {printable(str(text), _LONGEST_TEXT)}")
             return self.refusal(number, str(text))
-        return SourceStreamDamaged(
+        return E.SourceStreamDamaged(
             f"{where}: the answer is no MySQL protocol: {type(error).__name__}: {printable(str(error), _LONGEST_TEXT)}"
         )
 
@@ -413,7 +406,7 @@ def ask_facts(connection: SourceConnection) -> SourceFacts:
     found = {str(row[0]): str(row[1] or "") for row in connection.ask(variables) if len(row) > 1}
     version = found.get("version") or ""
     if found.get("log_bin") == "OFF":
-        raise SourceRefused(
+        raise E.SourceRefused(
             f"{connection.url}: the server writes no binlog; start it with --log-bin (and a --server-id)"
         )
     is_mariadb = connection.is_mariadb or "mariadb" in version.lower()
@@ -421,7 +414,7 @@ def ask_facts(connection: SourceConnection) -> SourceFacts:
     try:
         rows = connection.ask("SHOW BINARY LOGS")
         logs = [(str(row[0]), int(row[1])) for row in rows if len(row) > 1 and _SIZE.fullmatch(str(row[1]))]
-    except SourceRefused as error:
+    except E.SourceRefused as error:
         if error.number != _NO_SUCH_PRIVILEGE:
             raise
     server_uuid = found.get("server_uuid") or ""

@@ -17,17 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dumpfilter.base.errors import (
-    BinlogError,
-    ConnectionLost,
-    DumpfilterError,
-    OptionError,
-    SourceError,
-    SourcePurged,
-    SourceRefused,
-    SourceStreamDamaged,
-    TlsError,
-)
+from dumpfilter.base import errors as E
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
@@ -264,14 +254,14 @@ class Reception:
             self._stream.settimeout(self._silence)
         return left
 
-    def _broken(self, error: OSError) -> ConnectionLost:
+    def _broken(self, error: OSError) -> E.ConnectionLost:
         """Return the error, which names the source, for a connection that broke with the operating system's error
         ``error``.
         """
         reason = f"the connection broke: {error.strerror or error}"
         if isinstance(error, TimeoutError):
             reason = "the source is silent, although heartbeats were due"
-        return ConnectionLost(f"{self._connection.url}: {reason}")
+        return E.ConnectionLost(f"{self._connection.url}: {reason}")
 
     def _tell_progress(self) -> None:
         """Call the follower's function ``on_progress``, which tells others about new events, if something was written
@@ -331,7 +321,7 @@ class Reception:
         names = [name for name, _ in logs or []]
         if opened is None:
             if first and names and first not in names:
-                raise SourcePurged(f"the source has no binlog {first}; it has {names[0]} to {names[-1]}")
+                raise E.SourcePurged(f"the source has no binlog {first}; it has {names[0]} to {names[-1]}")
             return first, FIRST_EVENT
         name, position = opened.name, opened.position
         if names and name not in names:
@@ -344,7 +334,7 @@ class Reception:
         if size is not None and size < opened.end:
             raise opened.replaced(f"has {size} bytes, and the store has {opened.end} of it")
         if position > MOST_POSITION:
-            raise SourceRefused(
+            raise E.SourceRefused(
                 f"{name}: at {position}: no server can be asked for a place behind 4 GiB; remove the file and "
                 "its line in the index, and it is fetched again"
             )
@@ -371,7 +361,7 @@ class Reception:
                     f"is purged, and {following} does not follow {lacked}, which the store has"
                 )
 
-    def _gone(self, opened: OpenFile, names: list[str]) -> SourceError:
+    def _gone(self, opened: OpenFile, names: list[str]) -> E.SourceError:
         """Return the error for a source that lacks the store's newest file ``opened``: SourcePurged for a purged file,
         else SourceReplaced.
 
@@ -429,7 +419,7 @@ class Reception:
             raise self._error(payload)
         if first == _END and len(payload) < _LONGEST_END:
             if self._follower.options.stop_never:
-                raise ConnectionLost(f"{self._connection.url}: the source ended the dump")
+                raise E.ConnectionLost(f"{self._connection.url}: the source ended the dump")
             self._check_whole()
             return False
         if first != 0 or len(payload) < 1 + HEADER_LENGTH:
@@ -502,7 +492,7 @@ class Reception:
         if file is not None and not file.is_closed and self._resumed != (file.name, file.end):
             # Either the server crashed at the end of this file, or its binlogs began anew (RESET MASTER) during the
             # dump, and only another dump from this end tells that the source has another file of this name.
-            raise ConnectionLost(
+            raise E.ConnectionLost(
                 f"{self._connection.url}: {file.name} ended without a Rotate event; the source is asked whether it "
                 "still has this file"
             )
@@ -512,7 +502,7 @@ class Reception:
     def _rotate(self, body: bytes | memoryview) -> Rotate:
         try:
             return decode_rotate(body)
-        except BinlogError as error:
+        except E.BinlogError as error:
             raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
 
     def _check_whole(self) -> None:
@@ -539,7 +529,7 @@ class Reception:
             event = bytes(changed)
         try:
             description = FormatDescription.parse(event)
-        except BinlogError as error:
+        except E.BinlogError as error:
             raise self._damaged(str(error)) from None
         file = self._store.file
         if file is not None and file.name == self._named:
@@ -602,24 +592,24 @@ class Reception:
         if "could not find" in text.lower() and file is not None:
             if self._file is not None and self._resumed != (file.name, file.end):
                 # Only the source's files tell whether it purged them, or began its binlogs anew during this dump.
-                return ConnectionLost(
+                return E.ConnectionLost(
                     f"{self._connection.url}: {said}; the source is asked whether it still has {file.name}"
                 )
             return _purged(file.name, f", and says: {said}")
         if file is not None and (self._file is None or self._file.is_ahead):
             return file.replaced(f"has no event here, and the source says: {said}")
-        return SourceRefused(
+        return E.SourceRefused(
             f"{self._connection.url}: {name or 'oldest binlog'} at {position}: {said} ({number})"
         )
 
-    def _damaged(self, what: str) -> SourceStreamDamaged:
+    def _damaged(self, what: str) -> E.SourceStreamDamaged:
         file, position = self._where()
         place = f"{printable(file)}: at {position}: " if file else f"{self._connection.url}: "
-        return SourceStreamDamaged(f"{place}the source sent {what}")
+        return E.SourceStreamDamaged(f"{place}the source sent {what}")
 
 
-def _purged(name: str, said: str) -> SourcePurged:
-    return SourcePurged(
+def _purged(name: str, said: str) -> E.SourcePurged:
+    return E.SourcePurged(
         f"{name}: the source no longer has this file, at whose end the store goes on{said}. The events between are "
         "lost to the store: fetch into another directory, and keep binlogs longer on the source "
         "(binlog_expire_logs_seconds, expire_logs_days)"
@@ -735,7 +725,7 @@ class Follower:
             try:
                 self._receive()
                 return
-            except DumpfilterError as error:
+            except E.DumpfilterError as error:
                 if self._stopped.is_set():
                     return
                 self.failures += 1
@@ -743,7 +733,7 @@ class Follower:
                 if self.progress.bytes > before:
                     damaged = 0
                     backoff.reset()
-                damaged += isinstance(error, SourceStreamDamaged)
+                damaged += isinstance(error, E.SourceStreamDamaged)
                 wait = backoff.next()
                 if not self._may_pass(error, backoff.attempts, damaged):
                     raise
@@ -772,14 +762,14 @@ class Follower:
                 hint="verify the source's certificate with ca=FILE",
             )
 
-    def _may_pass(self, error: DumpfilterError, failed: int, damaged: int) -> bool:
+    def _may_pass(self, error: E.DumpfilterError, failed: int, damaged: int) -> bool:
         if self.options.retries and failed >= self.options.retries:
             return False
-        if isinstance(error, SourceStreamDamaged):
+        if isinstance(error, E.SourceStreamDamaged):
             return self.connections > 0 and damaged < _MOST_DAMAGED
-        if isinstance(error, TlsError):
+        if isinstance(error, E.TlsError):
             return self.connections > 0
-        return isinstance(error, ConnectionLost) and (self.connections > 0 or self.options.wait_for_first)
+        return isinstance(error, E.ConnectionLost) and (self.connections > 0 or self.options.wait_for_first)
 
     def _receive(self) -> None:
         """Connect to the source, and receive its binlog over this connection. Return when the source ends the dump (its
@@ -822,19 +812,19 @@ class Follower:
         first, last = "" if self.url.first == "oldest" else self.url.first, self.url.last
         if first == "newest":
             if not facts.logs:
-                raise OptionError(
+                raise E.OptionError(
                     f"{self.url}: from=newest needs a user who may list the source's binlogs: GRANT REPLICATION CLIENT "
                     "(MySQL) or BINLOG MONITOR (MariaDB)"
                 )
             first = facts.logs[-1][0]
         for option, name in (("from", first), ("to", last)):
             if name and not is_binlog_name(name):
-                raise OptionError(
+                raise E.OptionError(
                     f"{self.url}: {option}={name}: no name of a binlog file, such as binlog.000012"
                 )
         names = self.store.names
         if self.url.first not in ("", "oldest", "newest") and names and first not in names:
-            raise OptionError(
+            raise E.OptionError(
                 f"{self.url}: from={first}: {self.store.directory} has {names[0]} to {names[-1]} already, and goes on "
                 "there; name another directory"
             )

@@ -17,13 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dumpfilter.base import errors as E
 from dumpfilter.base import files
-from dumpfilter.base.errors import (
-    DumpfilterError,
-    OutputError,
-    SourceReplaced,
-    SourceStreamDamaged,
-)
 from dumpfilter.base.files import DirectoryLock, writing
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
@@ -90,7 +85,7 @@ class StoredSource(State):
         store, the received binlogs in ``directory``. The text of the error names ``address``, the server's address.
         """
         if (self.family, self.server_uuid) != (family, server_uuid):
-            raise SourceReplaced(
+            raise E.SourceReplaced(
                 f"{directory}: the store has the binlogs of {_server(self.family, self.server_uuid)}, and "
                 f"{address} is {_server(family, server_uuid)}; fetch into another directory"
             )
@@ -102,7 +97,7 @@ def check_binlog_name(name: str) -> tuple[str, int]:
     Raises SourceStreamDamaged for a name with a directory in it, or any other name that no server sends.
     """
     if not is_binlog_name(name):
-        raise SourceStreamDamaged(
+        raise E.SourceStreamDamaged(
             f"the source names a binlog file '{printable(name, _LONGEST_NAME)}', which no server does: names are like "
             "bin.000001, do not begin with - or ., and count from 1; check that the address is that of the source"
         )
@@ -240,11 +235,11 @@ class OpenFile(GrowingFile):
         ):
             raise self.replaced("begins differently")
 
-    def replaced(self, how: str) -> SourceReplaced:
+    def replaced(self, how: str) -> E.SourceReplaced:
         """Return the error to raise when the source's file with the name of this received file is another file. ``how``
         is a text that tells the difference, such as "begins differently".
         """
-        return SourceReplaced(
+        return E.SourceReplaced(
             f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
             f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"
         )
@@ -273,7 +268,7 @@ class OpenFile(GrowingFile):
         try:
             for piece in pieces:
                 self.append(piece)
-        except (DumpfilterError, OSError):
+        except (E.DumpfilterError, OSError):
             self.position = position
             self.cut(end)
             raise
@@ -370,12 +365,12 @@ class BinlogDirectory(LogWriter[OpenFile]):
         if names:
             newest_base, newest = check_binlog_name(names[-1])
             if base != newest_base:
-                raise SourceReplaced(
+                raise E.SourceReplaced(
                     f"{self.directory}: the source's binlogs are named {printable(base)}, and those of the store "
                     f"{newest_base}; fetch into another directory"
                 )
             if number <= newest:
-                raise SourceStreamDamaged(f"the source goes back to {printable(name)} after {names[-1]}")
+                raise E.SourceStreamDamaged(f"the source goes back to {printable(name)} after {names[-1]}")
         self.end_file()
         index = self.index or self.directory / f"{base}.index"
         if not names:
@@ -423,13 +418,13 @@ def _server(family: str, server_uuid: str) -> str:
 def _find_index(directory: Path) -> Path | None:
     found = sorted(directory.glob("*.index"))
     if len(found) > 1:
-        raise OutputError(f"{directory}: has several index files; name another directory")
+        raise E.OutputError(f"{directory}: has several index files; name another directory")
     return found[0] if found else None
 
 
 def _check_empty(directory: Path) -> None:
     for path in sorted(directory.iterdir()):
         if path.suffix == ".index" or _BINLOG_NAME.fullmatch(path.name):
-            raise OutputError(
+            raise E.OutputError(
                 f"{path}: the directory has binlogs that dumpfilter did not fetch; name an empty or a new directory"
             )
