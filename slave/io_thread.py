@@ -25,6 +25,7 @@ from dumpfilter.base import errors as E
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable, visible
 from dumpfilter.base.waiting import Backoff, watching
+from dumpfilter.binlog.format import NameCollation
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave import connection
@@ -288,9 +289,9 @@ class IoThread(ChannelThread):
         )
         # The channel keeps its first collation even if the master's binlogs now come from a newer server. The relay log
         # may still hold transactions that the master filtered with the first collation.
-        known = self._receiver.place.info.name_collation
-        if known is not None:
-            request.filter.MergeFrom(pb.FilterDefinition(names=known.name))
+        known = self._receiver.place.info.names
+        if known:
+            request.filter.MergeFrom(pb.FilterDefinition(names=NameCollation(known).name))
         try:
             begun = time.monotonic()
             patience = self._patience(request)

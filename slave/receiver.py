@@ -164,10 +164,10 @@ class Receiver:
                 raise StreamError(
                     f"the master's binlogs are {family}'s, the relay logs are {here.family}'s; {AFRESH}"
                 )
-            if here.name_collation not in (None, names):
+            if here.names not in ("", names):
                 raise StreamError(
                     f"the master compares names by {names}, the relay logs were filtered by "
-                    f"{here.name_collation}; {AFRESH}"
+                    f"{here.names}; {AFRESH}"
                 )
             # Until another master has accepted the position or sent its first chunk, the position belongs to the old
             # master's binlog file. The saved state must not combine this position with the other master's UUID.

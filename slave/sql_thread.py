@@ -54,31 +54,19 @@ class UntilPosition:
         """
         return self.log, self.file, self.position
 
-    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        """Tell whether the applier has reached the position of START REPLICA UNTIL, so that it stops.
+    def stops(
+        self, relay: RelayPosition | None, source: tuple[str, int], gtids: GtidSet, *, comes: bool = False
+    ) -> bool:
+        """Tell whether the applier must stop at a transaction boundary because of START REPLICA UNTIL.
 
-        ``info`` has the applier's position, a transaction boundary. ``executed`` holds the GTIDs of the transactions
-        that were applied or that the master dropped so far. Only :class:`UntilGtids`, which has the same method, uses
-        ``executed``.
+        The boundary is the position ``relay`` in the relay log and ``source`` in the master's binlog. An offset of 0
+        stands for an unknown position, at which the applier does not stop. With ``comes`` the boundary is the beginning
+        of the next transaction, and ``gtids`` are this transaction's GTIDs; a run of dropped transactions counts as one
+        transaction. Without ``comes`` it is the applier's position, and ``gtids`` are the executed GTIDs. Only
+        :class:`UntilGtids`, which has the same method, uses ``gtids`` and ``comes``.
         """
-        if self.log == "Relay":
-            return bool(info.relay_file) and self._is_reached(info.relay_file, info.relay_offset)
-        return self._is_reached(info.source_file, info.source_position)
-
-    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
-        """Tell whether the applier must stop before the next transaction, because this transaction begins at or after
-        the position of START REPLICA UNTIL. A run of dropped transactions counts as one transaction.
-
-        The transaction begins at the position ``at`` in the relay log. In the master's binlog it begins at
-        ``source_begin`` in ``source_file``; 0 stands for an unknown position, at which the applier does not stop.
-        ``gtids`` are the transaction's GTIDs. Only :class:`UntilGtids`, which has the same method, uses ``gtids``.
-        """
-        if self.log == "Relay":
-            return self._is_reached(*at)
-        return bool(source_begin) and self._is_reached(source_file, source_begin)
-
-    def _is_reached(self, file: str, position: int) -> bool:
-        return (file_number(file), position) >= (file_number(self.file), self.position)
+        file, position = (relay or ("", 0)) if self.log == "Relay" else source
+        return bool(position) and (file_number(file), position) >= (file_number(self.file), self.position)
 
 
 class UntilGtids:
@@ -107,15 +95,12 @@ class UntilGtids:
     def shown(self) -> tuple[str, str, int]:
         return ("SQL_BEFORE_GTIDS" if self._before else "SQL_AFTER_GTIDS"), "", 0
 
-    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
-        if type(executed) is not type(self._gtids):
+    def stops(
+        self, relay: RelayPosition | None, source: tuple[str, int], gtids: GtidSet, *, comes: bool = False
+    ) -> bool:
+        if type(gtids) is not type(self._gtids):
             return False
-        return bool(executed & self._gtids) if self._before else executed.issuperset(self._gtids)
-
-    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
-        if not self._before or type(gtids) is not type(self._gtids):
-            return False
-        return bool(gtids & self._gtids)
+        return bool(gtids & self._gtids) if self._before else not comes and gtids.issuperset(self._gtids)
 
 
 Until = UntilPosition | UntilGtids
@@ -464,7 +449,9 @@ class SqlThread(ChannelThread):
             self._save()
 
     def _is_met(self) -> bool:
-        return self.until is not None and self.until.met(self._place.now, self._place.gtids)
+        now = self._place.now
+        source = now.source_file, now.source_position
+        return self.until is not None and self.until.stops(now.relay_position, source, self._place.gtids)
 
     def _ends_before(
         self, at: RelayPosition, source_file: str, source_position: int, comes: Event | Gap | Head | None
@@ -485,7 +472,7 @@ class SqlThread(ChannelThread):
                 begin = _widened(source_position, comes.header.end_log_pos) - len(comes.raw)
             if (gtid := gtid_of(comes)) is not None:
                 gtids.add(gtid)
-        return self.until.passed_by(at, source_file, begin, gtids)
+        return self.until.stops(at, (source_file, begin), gtids, comes=True)
 
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:

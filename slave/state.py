@@ -41,7 +41,6 @@ from dumpfilter.slave.relay_position import AFRESH, BASENAME, RelayPosition
 # The status of a relay directory needs none of these packages, which take longer to import than all else.
 if TYPE_CHECKING:
     from dumpfilter.base.security.client_tls import ClientTls
-    from dumpfilter.binlog.format import NameCollation
     from dumpfilter.binlog.gtid import GtidSet
 
 LOCK = "slave.lock"
@@ -317,13 +316,6 @@ class MasterInfo(PlaceInfo):
         from dumpfilter.binlog.gtid import parse_gtid_set
 
         return parse_gtid_set(self.retrieved, self.family or None)
-
-    @property
-    def name_collation(self) -> NameCollation | None:
-        """The collation by which this channel's filters compare names. None before the first stream from a master."""
-        from dumpfilter.binlog.format import NameCollation
-
-        return NameCollation(self.names) if self.names else None
 
     def back_at(self, applied: RelayLogInfo) -> MasterInfo:
         """Return the content of ``master.info`` for a slave that has received nothing after the applier's position

@@ -91,7 +91,7 @@ def test_wherever_the_filter_is(tmp_path: Path, names: NameCollation, filter_on:
     with serving(WRITTEN_BY[names]) as master:
         one = run(channel(tmp_path / "slave", master, filter_on=filter_on))
     assert tables(one) == FOUND[names]
-    assert one.master_info.name_collation is names
+    assert one.master_info.names == names
     dropped = one.counters.received["events_dropped"]
     assert (dropped == 0) if filter_on is FilterOn.SLAVE else (dropped > 0)
     assert one.counters.received["events_undecided"] == 0
@@ -148,10 +148,10 @@ def test_an_upgrade_in_the_middle_of_a_set(tmp_path: Path, upgraded: Path) -> No
         went_on = run(channel(directory, master))
         all_of_it = run(channel(tmp_path / "full", master, filter_on=FilterOn.SLAVE))
         begun_late = run(channel(tmp_path / "late", master))
-    assert went_on.master_info.name_collation is OLD
+    assert went_on.master_info.names == OLD
     assert tables(went_on) == FOUND[OLD]
     assert went_on.relay_log_info.target["tables"]["café.t"]["inserted"] == 2
-    assert begun_late.master_info.name_collation is all_of_it.master_info.name_collation is NEW
+    assert begun_late.master_info.names == all_of_it.master_info.names == NEW
     assert tables(begun_late) == tables(all_of_it) == FOUND[NEW]
     assert begun_late.relay_log_info.target == all_of_it.relay_log_info.target
 
@@ -161,18 +161,18 @@ def test_reset_replica_takes_the_collation_anew(tmp_path: Path, upgraded: Path) 
         slave.follow(master)
         slave.sql("START REPLICA")
         slave.catch_up(master)
-        assert slave.channel().master_info.name_collation is OLD
+        assert slave.channel().master_info.names == OLD
         upgrade(upgraded)
         master.stop()
         master.start()
         slave.catch_up(master)
-        assert slave.channel().master_info.name_collation is OLD
+        assert slave.channel().master_info.names == OLD
         slave.sql("STOP REPLICA")
         slave.sql("RESET REPLICA")
-        assert slave.channel().master_info.name_collation is None
+        assert slave.channel().master_info.names == ""
         slave.sql("START REPLICA")
         slave.catch_up(master)
-        assert slave.channel().master_info.name_collation is NEW
+        assert slave.channel().master_info.names == NEW
 
 
 def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_filter_that_changes_keeps_the_collation(tmp_path: Path, upgraded: Pat
         slave.catch_up(master)
         inserted = {name: found["inserted"] for name, found in slave.summary()["tables"].items()}
         assert inserted == {"café.t": 2, "é.t": 1, "привет.t": 1}
-        assert slave.channel().master_info.name_collation is OLD
+        assert slave.channel().master_info.names == OLD
 
 
 def test_a_master_that_does_not_keep_to_it(tmp_path: Path) -> None:
