@@ -204,21 +204,8 @@ class Deframer:
         SourceStreamDamaged for a wrong checksum or a malformed packet, and ConnectionLost or OSError if the connection
         breaks.
         """
-        crc, left, kind = 0, size, self._view[self._begin + PACKET_HEADER + 1 + 4]
-        for piece in self._payloads(size):
-            left -= len(piece)
-            if self.checksum:
-                crc = zlib.crc32(piece, crc)
-                if not left and crc != SOUND:
-                    raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
-            yield piece
-
-    def _payloads(self, size: int) -> Iterator[memoryview]:
-        """Yield the payloads of an event's packets in pieces, without the OK byte before the event. ``size`` is the
-        length of the event, bytes. Raises SourceStreamDamaged if the payloads have another length, and ConnectionLost
-        or OSError if the connection breaks.
-        """
-        left, skip = size, 1
+        crc, left, skip = 0, size, 1
+        kind = self._view[self._begin + PACKET_HEADER + skip + 4]
         length = LONGEST_PAYLOAD
         while length == LONGEST_PAYLOAD:
             while self._end - self._begin < PACKET_HEADER:
@@ -231,14 +218,19 @@ class Deframer:
             if length < LONGEST_PAYLOAD and rest < left:
                 raise self._damaged(f"packets that end {left - rest} bytes before their event")
             self._sequence = (sequence + 1) & 0xFF
+            # The first packet has an OK byte before the event.
             self._begin += PACKET_HEADER + skip
-            left, skip = left - rest, 0
+            skip = 0
             while rest:
                 if self._begin == self._end:
                     self.fill()
                 piece = self._view[self._begin : min(self._end, self._begin + rest)]
                 self._begin += len(piece)
                 rest -= len(piece)
+                left -= len(piece)
+                crc = zlib.crc32(piece, crc) if self.checksum else SOUND
+                if not left and crc != SOUND:
+                    raise self._damaged(f"a {event_name(kind)} event of {size} bytes with a wrong checksum")
                 yield piece
 
     def _wrong_checksum(self, written: int) -> SourceStreamDamaged:

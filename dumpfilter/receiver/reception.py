@@ -176,20 +176,16 @@ class Reception:
         self._deframer = Deframer(self._stream, self._where)
         self._readable.register(self._stream, select.POLLIN)
         try:
-            while self._take(self._next()):
+            while True:
+                item = self._next()
+                if not isinstance(item, bytes):
+                    self._append(self._current_file(), item)
+                elif not self._control(item):
+                    return
                 if self._store.policy is Sync.TRANSACTION:
                     self._store.sync()
         finally:
             self._tell_progress()
-
-    def _take(self, item: Item) -> bool:
-        """Process an item of the stream, and return whether more items are expected. An item holds whole events, one
-        large event, or the payload of a packet without an ordinary event.
-        """
-        if isinstance(item, bytes):
-            return self._control(item)
-        self._append(self._current_file(), item)
-        return True
 
     def _next(self) -> Item:
         """Wait for the next item of the stream that the receiving thread must process, and return the item. An item
