@@ -110,7 +110,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": str(facts.executed(self.slave) or ""),
+            "gtid_executed": str(facts.executed(map(facts.ChannelView, self.slave.channels)) or ""),
         }
 
     @property
@@ -216,7 +216,7 @@ class SlaveConsole(C.Executor):
     def _show_replica_status(self, old: bool = False, **chosen_by: Any) -> Result:
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [facts.ChannelView(one) for one in self._chosen(**chosen_by) if one.info.host]
-        executed = str(facts.executed(self.slave) or "")
+        executed = str(facts.executed(map(facts.ChannelView, self.slave.channels)) or "")
         return Result(
             REPLICA_STATUS[old], [facts.status_row(one, self.slave.filters, executed) for one in shown]
         )
@@ -424,7 +424,7 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
 
 
 def _executed(slave: Slave, kind: type[T]) -> T:
-    return facts.executed(slave, kind) or kind()
+    return facts.executed(map(facts.ChannelView, slave.channels), kind) or kind()
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float) -> bool:

@@ -395,15 +395,14 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     return _row(REPLICA_STATUS[False], values)
 
 
-def executed(slave: Slave, kind: type[object] = object) -> Any:
-    """Return the set of GTIDs that all channels of a slave together have applied (``gtid_executed``). Return None if no
-    channel has applied a transaction with a GTID.
+def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> Any:
+    """Return the set of GTIDs that all channels together have applied (``gtid_executed``). Return None if no channel
+    has applied a transaction with a GTID.
 
     GTIDs of MySQL and MariaDB cannot be in one set. ``kind`` is the class of the wanted set; ``object`` stands for the
     class of the first channel that has GTIDs. Channels whose set has another class are left out.
     """
-    sets = (ChannelView(one).executed for one in slave.channels)
-    found = [gtids for gtids in sets if gtids and isinstance(gtids, kind)]
+    found = [gtids for one in channels if (gtids := one.executed) and isinstance(gtids, kind)]
     for more in found[1:]:
         if type(more) is type(found[0]):
             found[0].update(more)

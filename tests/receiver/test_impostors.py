@@ -178,7 +178,7 @@ def test_an_option_file_gives_the_key_as_for_mysqls_programs(tmp_path: Path) -> 
     file.write_text("[client]\n")
     tls = find_credentials(parse_source_url(f"mysql://u@h/?defaults-file={file}"))
     assert (tls.asks_for_key, tls.public_key) == (False, b"")
-    with pytest.raises(OptionError, match="get-source-public-key=maybe: yes or no"):
+    with pytest.raises(OptionError, match="get-source-public-key=maybe: input should be a valid boolean"):
         parse_source_url("mysql://u@h/?get-source-public-key=maybe")
 
 
