@@ -445,7 +445,7 @@ class ReplicaEncoding:
         """
         file = place.source.file
         fd = file.format_description
-        is_whole_file = place.position == file.first_event and file.is_whole
+        is_whole_file = place.position == file.begin.end and file.is_whole
         name, position = place.told
         return b"".join(
             (
@@ -701,8 +701,8 @@ def place_in(
     ``position``. Otherwise ``told`` is None. Raises BinlogError if the file cannot be read.
     """
     file = source.file
-    relay_rotate = file.first_event if file.is_relay_log else None
-    position = file.first_event if position is None else position
-    thread.start_file(position, source.read, relay_rotate=relay_rotate)
+    # A slave that got the artificial Rotate of a relay log would take the file in it for the file of this dump.
+    position = max(position or 0, file.begin.end)
+    thread.start_file(position, source.read)
     told = source.position_of(position) if told is None else told
     return DumpPlace(source, thread, told, told, encoding)

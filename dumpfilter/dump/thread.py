@@ -256,7 +256,6 @@ class DumpThread:
         """
         self._xa_ends = XaEnds(earlier)
         self._read: ReadAt = no_file
-        self._relay_rotate: int | None = None
         self.resume = 0
         """The last transaction boundary at or before :attr:`position`, a byte offset in the file."""
         self.position: int | None = None
@@ -297,7 +296,6 @@ class DumpThread:
             self.exclusion.key,
             self.chunk_size,
             self._xa_ends.key,
-            self._relay_rotate,
             self.resume,
             self.position,
         )
@@ -313,15 +311,12 @@ class DumpThread:
             self._xa_ends = self._xa_ends.left(self.flags)
         self.flags = flags
 
-    def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
+    def start_file(self, position: int, read: ReadAt) -> None:
         """Begin with another binlog file, at the byte offset ``position`` between two transactions.
 
-        ``read`` reads bytes of this file, which is needed for compressed transactions. ``relay_rotate`` is the offset
-        of the artificial Rotate event of a relay log. The thread does not send this event, because a slave would take
-        the file that the event names for the file of this dump.
+        ``read`` reads bytes of this file, which is needed for compressed transactions.
         """
         self._read = read
-        self._relay_rotate = relay_rotate
         self.position = position
         self.resume = position
 
@@ -356,14 +351,12 @@ class DumpThread:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
         file). Then many threads can be decided together.
 
-        These decisions do not suffice inside a transaction, or if the segment has compressed transactions and the
-        filter has rules. Neither do they suffice with a relay log's artificial Rotate, with an imposed filter, or if
-        transactions are left out. The last case is an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
+        These decisions do not suffice inside a transaction, with an imposed filter, or if transactions are left out.
+        Neither do they suffice if the segment has compressed transactions and the filter has rules, or an XA COMMIT or
+        XA ROLLBACK that an earlier filter may decide.
         """
         return self.decides_by_flags and not (
-            (segment.payloads and self.flags.is_on)
-            or self._relay_rotate == segment.start
-            or self._xa_ends.concerns(segment)
+            (segment.payloads and self.flags.is_on) or self._xa_ends.concerns(segment)
         )
 
     def _plan_alone(self, segment: Segment, first: int) -> list[ChunkPlan]:
@@ -382,8 +375,6 @@ class DumpThread:
         """
         flags = self.flags
         columns = self.exclusion.apply(segment)
-        if self._relay_rotate == segment.start:
-            columns = columns.with_subjects([0], R.SKIP)
         had = columns.txn_subject
         columns = self._xa_ends.decide(segment, columns, first, flags)
         if self._carry is not None:
