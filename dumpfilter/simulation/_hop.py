@@ -392,7 +392,7 @@ def cross_together(
                 left = departed[after, lane]
                 arrival[lane] = abs(left) if following[lane] < 0.0 else arrival[lane]
                 following[lane] = left
-                lag[lane] = min(np.floor((arrival[lane] - since) * 0.001), MOST_LAG)
+                lag[lane] = min((arrival[lane] - since) * 0.001, MOST_LAG)
                 worst[lane] = max(worst[lane], lag[lane])
             for lane in range(lanes):
                 lags[lane, np.uintp(j)] = np.int32(lag[lane])

@@ -22,7 +22,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -322,8 +321,8 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
-_FINEST = 1_000_000
-"""The largest denominator of a load as a fraction. Its inverse is the smallest load."""
+_LEAST_LOAD = 1e-6
+"""The smallest load. With a smaller one the times of a long binlog would not fit into 64 bits."""
 
 
 # -- routes
@@ -484,17 +483,6 @@ def _end(outage: Outage) -> float:
 def _nanoseconds(seconds: float) -> int:
     """Convert seconds to nanoseconds, rounded to whole microseconds, which is the resolution of times in a topology."""
     return round(seconds * (NANOSECONDS // MICROSECOND)) * MICROSECOND
-
-
-def scaled(load: float) -> Fraction:
-    """Return the load factor ``load`` as an exact fraction. The simulation divides the times between commits by this
-    factor. With an exact fraction all engines (threads or Spark) compute equal times.
-
-    >>> scaled(1.5), scaled(0.1)
-    (Fraction(3, 2), Fraction(1, 10))
-    """
-    # A smaller load would be rounded to 0, at which nothing is ever committed.
-    return max(Fraction(load).limit_denominator(_FINEST), Fraction(1, _FINEST))
 
 
 # -- what crosses a link, and when
@@ -730,14 +718,14 @@ class Schedule:
     links.
     """
 
-    def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
+    def __init__(self, traffic: SetTraffic, load: float = 1.0) -> None:
         """Compute the commit times in the simulation from the commit times that the binlog set ``traffic`` has.
 
-        The times between commits are divided by ``load``. With None, all transactions are committed at time 0.
+        The times between commits are divided by ``load``. With ``inf`` all transactions are committed at time 0.
         """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
-        self.committed = _committed(traffic.time, load)
+        self.committed: Ints = ((traffic.time - traffic.time[:1]) / max(load, _LEAST_LOAD)).astype(np.int64)
         """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
         kept = functools.lru_cache(_KEPT)
         self.reached = kept(self._reached)
@@ -839,18 +827,6 @@ def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, i
     These are the links before it, the kind of sender, and the index of the filter (None: the filter does not matter).
     """
     return way, hop.sender, hop.filter if hop.sender is Sender.RECEIVER else None
-
-
-def _committed(times: Ints, load: Fraction | None) -> Ints:
-    """Return the time of each commit, microseconds since the first one, compressed by the factor ``load`` (None: all
-    are 0).
-    """
-    if not len(times) or load is None:
-        return np.zeros(len(times), np.int64)
-    # The product of months and a large denominator would not fit into 64 bits.
-    whole, rest = np.divmod(times - times[0], load.numerator)
-    committed: Ints = whole * load.denominator + rest * load.denominator // load.numerator
-    return committed
 
 
 def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:

@@ -14,7 +14,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from dumpfilter.simulation.flow import (
     at_node,
     outcomes_of,
     run_of,
-    scaled,
     travel,
     without_delay,
     without_rate,
@@ -127,7 +125,9 @@ def simulate(
     speeds = speeds or {}
     loads = {setting.load for setting in options.settings} | {each.setting.load for each in options.searches}
     schedules = {
-        load: {name: Schedule(one, _factor(load, speeds.get(name, 1.0))) for name, one in traffics.items()}
+        load: {
+            name: Schedule(one, load * (speeds.get(name, 1.0) or math.inf)) for name, one in traffics.items()
+        }
         for load in loads
     }
     simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
@@ -310,15 +310,6 @@ def _traffic_of(load: float, routes: Iterable[Route]) -> str:
     filters.
     """
     return str((load, [(route.origin, hop.form, hop.filter) for route in routes for hop in route.hops]))
-
-
-def _factor(load: float, speed: float | None) -> Fraction | None:
-    """Return the factor by which the simulation compresses the commit times of an origin (a node that writes binlogs).
-
-    The factor is ``load`` times ``speed``, the speed of the replay of a recording. With ``speed`` None the result is
-    None, for all commits at once.
-    """
-    return None if speed is None else scaled(load) * scaled(speed)
 
 
 def _source(name: str, traffic: SetTraffic) -> SourceFigures:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,6 @@ from dumpfilter.simulation.flow import (
     cross,
     curves_of,
     dropped_before,
-    scaled,
 )
 from dumpfilter.simulation.lag import Window
 from dumpfilter.simulation.plan import Sender
@@ -123,12 +123,12 @@ def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
 def test_the_times_of_a_year_are_exact_at_a_load_with_many_digits() -> None:
     year = 365 * 86_400 * SECOND
     given = traffic([0, year // 2, year], [1, 1, 1])
-    committed = Schedule(given, scaled(1.234567)).committed.tolist()
+    committed = Schedule(given, 1.234567).committed.tolist()
     assert committed == [time * 1_000_000 // 1_234_567 for time in (0, year // 2, year)]
 
 
 def test_the_smallest_load_is_no_standstill() -> None:
-    assert Schedule(traffic([0, SECOND], [1, 1]), scaled(1e-7)).committed.tolist() == [0, 1_000_000 * SECOND]
+    assert Schedule(traffic([0, SECOND], [1, 1]), 1e-7).committed.tolist() == [0, 1_000_000 * SECOND]
 
 
 def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_brings_it() -> None:
@@ -186,7 +186,7 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     given = traffic(np.cumsum(gaps).tolist(), [1000] * len(gaps))
     hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
     route = Route("m", (hop,))
-    schedules = {"m": Schedule(given, scaled(load))}
+    schedules = {"m": Schedule(given, load)}
     outcome = outcome_of([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
     curves = curves_of([(group_of([route]), flows_of([route], schedules))], window)
@@ -198,8 +198,8 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
 
 
 def test_a_recording_that_is_there_at_once_has_no_times() -> None:
-    assert Schedule(traffic([5, 9], [1, 1]), None).committed.tolist() == [0, 0]
-    assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed.tolist() == [0, 8]
+    assert Schedule(traffic([5, 9], [1, 1]), math.inf).committed.tolist() == [0, 0]
+    assert Schedule(traffic([5, 9], [1, 1]), 0.5).committed.tolist() == [0, 8]
 
 
 @pytest.mark.parametrize(
