@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.filter.filter import Filter
+from dumpfilter.index.fileset import BinlogSet
 
 OUT = Path(__file__).parent / "out"
 REPOSITORY = Path(__file__).parent.parent
@@ -53,14 +55,14 @@ def binlogs(
 ) -> GeneratedSet:
     """Return a generated binlog set of this size in the page cache, and generate it if it does not exist."""
     directory = under / f"{style}-{size >> 10}K-{file_size >> 10}K"
-    about = directory / "about.json"
-    if not about.exists():
+    transactions = directory / "transactions"
+    if not transactions.exists():
         shutil.rmtree(directory, ignore_errors=True)
         made = generate(directory, size, style=style, file_size=file_size)
-        about.write_text(json.dumps({"transactions": made.transactions, "schemas": made.schemas}))
+        transactions.write_text(str(made.transactions))
     paths = sorted(directory.glob("bin.??????"))
     size = sum(len(path.read_bytes()) for path in paths)
-    return GeneratedSet(directory / "bin.index", paths, size, **json.loads(about.read_text()))
+    return GeneratedSet(directory / "bin.index", paths, size, int(transactions.read_text()))
 
 
 def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
@@ -83,9 +85,14 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
     return best[1]
 
 
+def schema_sizes(made: GeneratedSet) -> dict[str, int]:
+    """Return the bytes of each schema's events."""
+    return {name: one.bytes for name, one in inspect_set(BinlogSet.open(made.index)).schemas().items()}
+
+
 def keeping(made: GeneratedSet, share: float) -> list[str]:
     """Return the schemas of a filter that keeps about this share of the bytes. An empty list keeps everything."""
-    return [] if share >= 1 else schemas_for(made.schemas, share)
+    return [] if share >= 1 else schemas_for(schema_sizes(made), share)
 
 
 def do_db(names: Sequence[str]) -> Filter:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from bench._common import OUT, Options, Report, binlogs
+from bench._common import OUT, Options, Report, binlogs, schema_sizes
 from bench._servers import Peer, binlog_program, copied, run_silently
 from bench.scan import scan
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
@@ -93,8 +93,8 @@ def run(report: Report, options: Options) -> None:
     assert options.family is not None
     style = options.family
     made, small, large = (binlogs(size, style=style) for size in (SIZE, SMALL, options.size))
-    total = sum(made.schemas.values())
-    schema = min(made.schemas, key=lambda name: abs(made.schemas[name] / total - 0.1))
+    sizes = schema_sizes(made)
+    schema = min(sizes, key=lambda name: abs(sizes[name] / sum(sizes.values()) - 0.1))
     name, _ = binlog_program(style)
     readers = _readers(made, schema)
     pairs, starts = (_pairs(each, style, schema) for each in (made, small))

@@ -29,7 +29,6 @@ import math
 import random
 import struct
 import uuid as uuids
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,8 +156,7 @@ class _Table(NamedTuple):
     map_event: bytes
 
 
-@dataclass(frozen=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A transaction of a generated binlog set, for :func:`written`, which sets its GTID, times, end_log_pos and
     checksums.
     """
@@ -167,11 +165,6 @@ class Transaction:
     """The bytes of all events, with 0 for what :func:`written` sets."""
     offsets: Int64s
     """The byte offset of each event in ``data``."""
-    schemas: Counter[str]
-    """The size of the events of each schema, bytes, by the schema's name.
-
-    The GTID event, BEGIN and Xid count with the transaction's first schema.
-    """
 
 
 class Transactions:
@@ -217,16 +210,9 @@ class Transactions:
             statements += 1
         home = self._schema()
         changes: list[bytes] = []
-        schemas: Counter[str] = Counter()
         for _ in range(statements):
-            schema = self._schema() if draw.random() < _FOREIGN else home
-            events = list(self._statement(schema))
-            schemas[self._names[schema]] += sum(map(len, events))
-            changes += events
-        made = transaction(changes, self._names[home], self._style)
-        made.schemas.update(schemas)
-        made.schemas[self._names[home]] += len(made.data) - schemas.total()
-        return made
+            changes += self._statement(self._schema() if draw.random() < _FOREIGN else home)
+        return transaction(changes, self._names[home], self._style)
 
     def _schema(self) -> int:
         return self._random.choices(range(len(self._names)), cum_weights=self._schema_weights)[0]
@@ -312,7 +298,7 @@ class Transactions:
 
 
 def transaction(changes: Sequence[bytes], schema: str, style: Family) -> Transaction:
-    """Return a transaction of a generated binlog set. The counter ``schemas`` of the result is empty.
+    """Return a transaction of a generated binlog set.
 
     ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``style`` is the
     server family.
@@ -331,7 +317,7 @@ def transaction(changes: Sequence[bytes], schema: str, style: Family) -> Transac
         body += packed_integer(size + len(packed_integer(size + 4))) + _SERVER_VERSION
         events.insert(0, generated_event(EventType.GTID, body))
     ends = np.cumsum([len(event) for event in events])
-    return Transaction(b"".join(events), np.append(0, ends[:-1]), Counter())
+    return Transaction(b"".join(events), np.append(0, ends[:-1]))
 
 
 def written(
@@ -415,18 +401,13 @@ class Span(NamedTuple):
 
 @dataclass
 class GeneratedSet:
-    """The description of a generated binlog set: its files, its sizes, and the number of bytes of each schema."""
+    """The description of a generated binlog set: its index, its files, its size and its number of transactions."""
 
     index: Path
     files: list[Path] = field(default_factory=list)
     bytes: int = 0
     """The size of all binlog files, bytes."""
     transactions: int = 0
-    schemas: Counter[str] = field(default_factory=Counter)
-    """The size of the events of each schema, bytes, by the schema's name.
-
-    The GTID event, BEGIN and Xid of a transaction count with the transaction's first schema.
-    """
 
 
 def schema_names(number: int) -> list[str]:
@@ -447,7 +428,7 @@ def generate(
     span: Span | None = None,
 ) -> GeneratedSet:
     """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``. Return
-    its files, its size and the number of bytes of each schema. The directory is made if it does not exist.
+    its description. The directory is made if it does not exist.
 
     Parameters:
         style: the server that would write such a set. ``mysql`` is MySQL 9.7 (Gtid, Query BEGIN, rows events of version
@@ -461,7 +442,7 @@ def generate(
     Raises OutputError when a file cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    made = GeneratedSet(directory / f"{base}.index", schemas=Counter(dict.fromkeys(schema_names(schemas), 0)))
+    made = GeneratedSet(directory / f"{base}.index")
     transactions = iter(Transactions(schema_names(schemas), tables, style, seed=seed))
     chance = np.random.default_rng(seed)
     span = span or Span(START, size / _PACE)
@@ -479,7 +460,6 @@ def generate(
                 wanted = min(stop - at, _BLOCK)
                 while wanted > 0:
                     block.append(next(transactions))
-                    made.schemas.update(block[-1].schemas)
                     wanted -= len(block[-1].data)
                 sizes = [len(one.data) for one in block]
                 # The bytes until each commit, weighted by the random pauses.
