@@ -25,6 +25,7 @@ In the shell, ``dumpfilter generate`` writes such a set.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 import struct
@@ -134,18 +135,16 @@ class _Kind:
         return (len(_FIRST_COLUMNS) + len(self.types) + 7) // 8
 
 
-_KINDS = (
-    # Measurements: a DOUBLE.
-    _Kind(struct.pack("<d", 20.5), 0, 0, 0, 25, bytes([T.DOUBLE]), b"\x08"),
-    # Orders: a DECIMAL(10,2) with the value 199.95, and a VARCHAR(250).
-    _Kind(
-        bytes.fromhex("800000c75f"), 1, 1, 250, 70, bytes([T.NEWDECIMAL, T.VARCHAR]), bytes([10, 2, 250, 0])
-    ),
-    # Customers: a TINYINT and three VARCHARs.
-    _Kind(b"\x01", 3, 1, 240, 150, bytes([T.TINY] + 3 * [T.VARCHAR]), 3 * bytes([240, 0])),
-    # Documents: a TEXT column.
-    _Kind(b"", 1, 2, 8000, 400, bytes([T.BLOB]), b"\x02"),
-)
+def _kind(types: list[str], metadata: str, fixed: str, **sizes: int) -> _Kind:
+    codes = bytes(getattr(T, each) for each in types)
+    return _Kind(bytes.fromhex(fixed), types=codes, metadata=bytes.fromhex(metadata), **sizes)
+
+
+_FACTS = json.loads(Path(__file__).with_name("workload.json").read_text("utf-8"))
+"""The types of tables, and for each server family the server's version and the lengths of its events' post-headers. All
+bytes are in hexadecimal.
+"""
+_KINDS = [_kind(**each) for each in _FACTS["tables"].values()]
 
 
 class _Table(NamedTuple):
@@ -378,17 +377,6 @@ _DRAWN_AT_ONCE = 1000
 _DESCRIPTION_HEAD = struct.Struct("<H50sIB")
 _CRC32 = 1
 """The number of the checksum algorithm CRC32 in a format description event."""
-_MYSQL_FORMAT = (
-    b"9.7.4",
-    bytes.fromhex("000d0008000000000400040000006300041a08000000000000020000000a0a0a2a2a001234000a280000"),
-)
-_MARIADB_FORMAT = (
-    b"10.11.19-MariaDB-log",
-    bytes.fromhex("380d000800120004040404120000e400041a08000000080808020000000a0a0a0000000000000a0a0a")
-    + bytes(119)
-    + bytes.fromhex("041304000d0808080a0a0a"),
-)
-"""The servers' versions, and the lengths of their events' post-headers."""
 
 
 class Span(NamedTuple):
@@ -489,9 +477,7 @@ def file_head(name: str, now: int, last: int, style: Family) -> bytes:
     Binlog_checkpoint event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of
     transactions in the earlier files. ``style`` is the server family.
     """
-    version, lengths = _MYSQL_FORMAT
     if style == "mariadb":
-        version, lengths = _MARIADB_FORMAT
         gtids = encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ()))
         checkpoint = len(name).to_bytes(4, "little") + name.encode()
         others = generated_event(EventType.GTID_LIST, gtids, now=now)
@@ -500,6 +486,8 @@ def file_head(name: str, now: int, last: int, style: Family) -> bytes:
         before = encode_previous_gtids(MysqlGtidSet.parse(f"{UUID}:1-{last}" if last else ""))
         others = generated_event(EventType.PREVIOUS_GTIDS, before, LOG_EVENT_IGNORABLE_F, now)
     created = now if not last else 0
-    description = _DESCRIPTION_HEAD.pack(4, version, created, HEADER_LENGTH) + lengths + bytes([_CRC32])
+    version, lengths = _FACTS["formats"][style].values()
+    description = _DESCRIPTION_HEAD.pack(4, version.encode(), created, HEADER_LENGTH)
+    description += bytes.fromhex(lengths) + bytes([_CRC32])
     first = generated_event(EventType.FORMAT_DESCRIPTION, description, now=now)
     return MAGIC + bytes(rebase(first + others, len(MAGIC), checksum=True))
