@@ -22,7 +22,7 @@ from __future__ import annotations
 import abc
 import enum
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, NamedTuple, Self
@@ -31,8 +31,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import Statement, StatementKind
-from dumpfilter.filter.collation import as_parsed, collation_of
-from dumpfilter.filter.rules import BaseRuleKind, Rule, check_kind, parse_option_of, unique
+from dumpfilter.filter.collation import Collation, as_parsed, collation_of
+from dumpfilter.filter.rules import BaseRuleKind, Rule, WildSet, check_kind, parse_option_of, unique
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
@@ -249,6 +249,23 @@ class RuleFilter(ReplicationFilter):
 
     def _of(self, kind: BaseRuleKind) -> list[Rule]:
         return [rule for rule in self.rules if rule.kind is kind]
+
+
+class WildRules(WildSet):
+    """Rules with LIKE patterns, with an index that quickly finds the first rule that a name matches. ``pattern``
+    returns the pattern of a rule's value.
+    """
+
+    def __init__(self, rules: list[Rule], collation: Collation, pattern: Callable[[str], str] = str) -> None:
+        super().__init__([collation.units(pattern(rule.value)) for rule in rules], collation.unit)
+        self._rules = rules
+
+    def rule(self, text: str) -> Rule | None:
+        """Return the first rule whose LIKE pattern a name matches, or None. The arguments are those of
+        :meth:`first`.
+        """
+        number = self.first(text)
+        return None if number is None else self._rules[number]
 
 
 def of_involved(statement: Statement, decisions: list[Decision]) -> Decision | None:

@@ -12,14 +12,13 @@ from itertools import chain
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import StatementKind
-from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict, of_involved
+from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict, WildRules, of_involved
 from dumpfilter.filter.collation import Collation, as_parsed
 from dumpfilter.filter.rules import (
     BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
     Rule,
-    WildSet,
     rewrite_literals,
     split_expression,
 )
@@ -56,8 +55,8 @@ class EffectiveFilter(RuleFilter):
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         super().__init__(rules, names=names)
         collation = self._collation
-        self._do = _Expressions(self._of(EffectiveRuleKind.DO), collation)
-        self._ignore = _Expressions(self._of(EffectiveRuleKind.IGNORE), collation)
+        self._do = WildRules(self._of(EffectiveRuleKind.DO), collation, _pattern)
+        self._ignore = WildRules(self._of(EffectiveRuleKind.IGNORE), collation, _pattern)
         self._rewrites = [_Rewrite(*rule.pair, collation) for rule in self._of(EffectiveRuleKind.REWRITE)]
 
     @property
@@ -144,7 +143,7 @@ class EffectiveFilter(RuleFilter):
         if rewrite is not None and not rewrite.whole_database:
             return False
         begin = self._collation.folded(f"{self.rewrite_db(database)}{_SEPARATOR}")
-        return not self._do.patterns.may_match(begin) and self._ignore.patterns.matches_all(begin)
+        return not self._do.may_match(begin) and self._ignore.matches_all(begin)
 
     def _decide_database(self, name: str) -> Decision:
         # For CREATE, ALTER and DROP DATABASE the filter matches the rules with the name "db.", which has no table after
@@ -155,9 +154,10 @@ class EffectiveFilter(RuleFilter):
         name = f"{database}.{table}"
         if not self.rules:
             return Decision(Verdict.EXECUTE, Step.NO_RULES, None, name)
-        if (rule := self._do.first(database, table)) is not None:
+        folded = self._collation.folded(f"{database}{_SEPARATOR}{table}")
+        if (rule := self._do.rule(folded)) is not None:
             return Decision(Verdict.EXECUTE, Step.EFFECTIVE_DO, rule, name)
-        if (rule := self._ignore.first(database, table)) is not None:
+        if (rule := self._ignore.rule(folded)) is not None:
             return Decision(Verdict.IGNORE, Step.EFFECTIVE_IGNORE, rule, name)
         return Decision(Verdict.EXECUTE, Step.EFFECTIVE_NEITHER, None, name)
 
@@ -172,25 +172,9 @@ def _written_if_any(decisions: Iterable[Decision]) -> Decision:
     return next(chain(written, made), _NOTHING)
 
 
-class _Expressions:
-    """The DO rules or the IGNORE rules of a filter, with an index that quickly finds the first rule that matches a
-    table.
-    """
-
-    def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:
-        self._rules, self._collation = [*rules], collation
-        # A separator that no name has stands for the dot, so that each pattern matches its own side alone.
-        sides = (split_expression(rule.value) for rule in self._rules)
-        texts = (_SEPARATOR.join(both) for both in sides if both is not None)
-        self.patterns = WildSet([*map(collation.units, texts)], collation.unit)
-
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
-    def first(self, database: str, table: str) -> Rule | None:
-        """Return the first rule whose two LIKE patterns match the database and the table, or None without a match."""
-        number = self.patterns.first(self._collation.folded(f"{database}{_SEPARATOR}{table}"))
-        return None if number is None else self._rules[number]
+def _pattern(expression: str) -> str:
+    # A separator that no name has stands for the dot, so that each pattern matches its own side alone.
+    return _SEPARATOR.join(split_expression(expression) or ())
 
 
 class _Rewrite:

@@ -29,6 +29,7 @@ from dumpfilter.filter.base import (
     RuleFilter,
     Step,
     Verdict,
+    WildRules,
     of_involved,
 )
 from dumpfilter.filter.collation import as_parsed
@@ -39,7 +40,6 @@ from dumpfilter.filter.rules import (
     FilterSemantics,
     Rule,
     RuleKind,
-    WildSet,
     WriteRuleKind,
     WriteSemantics,
 )
@@ -96,12 +96,8 @@ class Filter(_DatabaseFilter):
         collation = self._collation
         self._do_table = self._keyed(RuleKind.DO_TABLE, collation.table)
         self._ignore_table = self._keyed(RuleKind.IGNORE_TABLE, collation.table)
-        self._wild_do_rules = self._of(RuleKind.WILD_DO_TABLE)
-        self._wild_ignore_rules = self._of(RuleKind.WILD_IGNORE_TABLE)
-        self._wild_do, self._wild_ignore = (
-            WildSet([collation.units(rule.value) for rule in rules], collation.unit)
-            for rules in (self._wild_do_rules, self._wild_ignore_rules)
-        )
+        self._wild_do = WildRules(self._of(RuleKind.WILD_DO_TABLE), collation)
+        self._wild_ignore = WildRules(self._of(RuleKind.WILD_IGNORE_TABLE), collation)
         self._rewrite: dict[Hashable, str] = {}
         for rule in self._of(RuleKind.REWRITE_DB):
             source, target = rule.pair
@@ -179,10 +175,8 @@ class Filter(_DatabaseFilter):
         if not (self._wild_do or self._wild_ignore):
             return None, None
         folded = self._collation.folded(name)
-        if (number := self._wild_do.first(folded)) is not None:
-            return self._wild_do_rules[number], None
-        number = self._wild_ignore.first(folded)
-        return None, None if number is None else self._wild_ignore_rules[number]
+        do = self._wild_do.rule(folded)
+        return do, self._wild_ignore.rule(folded) if do is None else None
 
     def _passes_table_of(self, database: str) -> bool:
         """Tell whether the table rules may pass any table of a database. If not, they drop a DROP TRIGGER in this

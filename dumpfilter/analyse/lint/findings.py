@@ -47,7 +47,6 @@ class Code(enum.StrEnum):
     MERGED = "merged"
     UNDERSCORE = "underscore"
     NOT_ASKED = "not-asked"
-    NO_EFFECT = "no-effect"
     BLOCKED = "blocked"
     LOST_STATEMENT = "lost-statement"
     UNWANTED_STATEMENT = "unwanted-statement"
@@ -72,7 +71,7 @@ class Code(enum.StrEnum):
         return Level.NOTE if self in _NOTES else Level.WARNING
 
 
-_NOTES = (Code.NO_MATCH, Code.NO_EFFECT, Code.UNKNOWN, Code.XA_DROPPED, Code.NOT_COMPARED)
+_NOTES = (Code.NO_MATCH, Code.UNKNOWN, Code.XA_DROPPED, Code.NOT_COMPARED)
 
 
 @dataclass(frozen=True)

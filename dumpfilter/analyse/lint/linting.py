@@ -55,7 +55,6 @@ but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=h
         for rule in unused:
             if rule.kind.form in _TABLE_FORMS:
                 items += _preceded(rule_filter, rule, names)
-        items += _without_effect(rule_filter, decisions, deciding)
         items += _nothing_passes(rule_filter, knowledge, decisions)
     items += ReplicaWalk(remembering).walk(knowledge)
     items += dropped_xa(remembering, knowledge)
@@ -402,11 +401,6 @@ def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
     return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name
 
 
-_MOST_DECISIONS = 300_000
-"""The maximum number of decisions that the search for rules without effect makes. The search is skipped if it needs
-more.
-"""
-
 _DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
@@ -484,38 +478,6 @@ def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNa
         cure,
         events=shown(names.tables[matched[0]]),
     )
-
-
-def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
-    """Yield a fault for each table rule that decides about some events but whose removal would change no decision.
-
-    The last do-table or wild-do-table rule is never reported, because the removal of that rule would pass all tables
-    that no rule matches. Yield nothing for a filter with one rule. Yield nothing if more than :data:`_MOST_DECISIONS`
-    decisions would be needed.
-
-    ``decisions`` has the filter's decision about each table and statement of the binlog set. ``deciding`` has the rules
-    behind these decisions, and None if no rule decided some of them.
-    """
-    has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
-    candidates = [
-        rule
-        for rule in rule_filter.rules
-        if rule in deciding and rule.kind.form in _TABLE_FORMS and (has_table_do or rule.kind not in _DO)
-    ]
-    if len(candidates) * len(decisions) > _MOST_DECISIONS or len(rule_filter.rules) < 2:
-        return
-    for rule in candidates:
-        rest = [each for each in rule_filter.rules if each != rule]
-        if rule.kind in _DO and not any(each.kind in _TABLE_DO for each in rest):
-            continue
-        without = Filter(rest, names=rule_filter.names)
-        if all(without.verdict(subject) is decision.verdict for subject, decision in decisions.items()):
-            yield Item(
-                Code.NO_EFFECT,
-                (rule,),
-                "without this rule every event of the set is decided alike",
-                "Remove the rule, unless it is meant for events to come",
-            )
 
 
 def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge, decisions: Decisions) -> Iterator[Item]:

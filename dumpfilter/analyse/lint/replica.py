@@ -170,7 +170,7 @@ class ReplicaWalk:
         if self.rule_filter.is_on and facts.kind in CHANGING_DATA | {K.CREATE_TABLE_SELECT}:
             names, default = facts.body, resolved.default
             if cause.passes and facts.kind in _COPYING:
-                written = {name for name, _ in names.writes}
+                written = {name for name, _ in names.changed}
                 read = Mentions(tables=tuple(name for name in names.tables if name not in written))
                 for use in world.uses(world.body(read, default), event.session):
                     yield from self._reads(use, event)

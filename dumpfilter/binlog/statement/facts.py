@@ -61,7 +61,7 @@ def mentions(text: str, family: Family = "mysql") -> Mentions:
     >>> mentions("INSERT INTO t SELECT f(a.x) FROM a, d.b WHERE x IN (SELECT y FROM c)").tables
     (TableName(database=None, table='t'), TableName(database=None, table='a'), TableName(database='d', table='b'), \
 TableName(database=None, table='c'))
-    >>> mentions("DELETE FROM t WHERE TRIM(BOTH ' ' FROM x) = ''").writes
+    >>> mentions("DELETE FROM t WHERE TRIM(BOTH ' ' FROM x) = ''").changed
     ((TableName(database=None, table='t'), <Change.DELETE: 'DELETE'>),)
     """
     return BodyReader(text, family).mentions()
@@ -183,12 +183,10 @@ class BodyReader(StatementReader):
         if Change.INSERT in changes:
             self._inserted = names
         self._note("tables", *names)
-        for field in ("writes", "changed"):
-            self._note(field, *product(names, changes))
+        self._note("changed", *product(names, changes))
 
     def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
         named = [(alias.lower(), name) for name, alias in tables if name.database != ""]
-        self._note("writes", *((name, Change.UPDATE) for _, name in named))
         is_sure = self._last.word == "SET" or self.skip_to("SET", ";") == "SET"
         qualifiers: set[str] = set()
         stop = "," if is_sure else ""

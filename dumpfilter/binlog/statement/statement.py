@@ -124,14 +124,13 @@ class Mentions:
 
     tables: Names = ()
     """The tables, views and sequences that the text names, each once."""
-    writes: tuple[tuple[TableName, Change], ...] = ()
-    """The tables whose rows the text may change, each with the change."""
     functions: Names = ()
     """The names before an opening parenthesis, some of which may be stored functions."""
     parents: Names = ()
     """The tables after REFERENCES, to which foreign keys refer."""
     changed: tuple[tuple[TableName, Change], ...] = ()
-    """The tables of ``writes``, without tables of an UPDATE whose columns its SET clause certainly does not change.
+    """The tables whose rows the text may change, each with the change. Tables of an UPDATE whose columns its SET clause
+    certainly does not change are left out.
 
     For such a table a server opens the triggers for UPDATE, too, but changes no row. For CREATE VIEW and ALTER VIEW,
     the field has instead the tables directly in the FROM clause of the view's query, which a change of the view
@@ -365,7 +364,6 @@ class StatementFacts:
             return self.body.tables
         own = self.names if self.thing is Thing.TABLE else ()
         needed = (name for thing, name in self.needs if thing is Thing.TABLE)
-        written = (table for table, _ in self.body.writes)
         body = self.body
         return (
             *own,
@@ -375,7 +373,6 @@ class StatementFacts:
             *body.tables,
             *body.parents,
             *self.merged,
-            *written,
         )
 
     @property

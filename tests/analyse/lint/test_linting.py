@@ -71,7 +71,6 @@ TRIGGER = (
         ("not-asked", SHOP, "wild-do-table=shop.% wild-ignore-table=shop.i%", "wild-do-table=shop.%"),
         ("not-asked", SHOP, "wild-do-table=shop.% wild-ignore-table=shop.i%", "wild-ignore-table=shop.i%"),
         ("not-asked", SHOP, "ignore-table=hr.emp wild-do-table=hr.e% do-db=hr do-db=shop", "do-db=shop"),
-        ("no-effect", SHOP, "do-table=shop.orders ignore-table=shop.items", "do-table=shop.orders"),
         (
             "blocked",
             SHOP,
