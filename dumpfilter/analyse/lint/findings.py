@@ -113,7 +113,7 @@ _MOST_NAMES = 3
 _MOST_RULES = 3
 """The maximum number of rules that a warning names."""
 
-_MOST_EVIDENCE = 2
+_MOST_EVIDENCE = 3
 """The number of events in a warning from which on further items add none."""
 
 
