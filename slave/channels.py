@@ -28,6 +28,7 @@ from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_chan
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
 from dumpfilter.filter.filter import Filter, make_filter
 from dumpfilter.filter.rules import FilterClause, FilterOn, FilterSemantics, Hits
+from dumpfilter.slave import state as S
 from dumpfilter.slave.connection import Source
 from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.options import SlaveOptions
@@ -35,16 +36,6 @@ from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.relay_log import RelayLog, read_head
 from dumpfilter.slave.relay_position import RelayPosition, file_number, place_order
 from dumpfilter.slave.sql_thread import SAVE_PERIOD, SqlThread, Until
-from dumpfilter.slave.state import (
-    CHANNELS,
-    MasterInfo,
-    Place,
-    RelayLogInfo,
-    SourceInfo,
-    lock_directory,
-    registration_secret,
-    server_uuid,
-)
 from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.threads import ChannelCounters, ChannelMeasurements, ChannelThread, Progress, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -91,7 +82,7 @@ class Channel:
     in the directory is unusable.
     """
 
-    def __init__(self, slave: Slave, info: SourceInfo) -> None:
+    def __init__(self, slave: Slave, info: S.SourceInfo) -> None:
         self._slave = slave
         self.options = options = slave.options
         self.info = info
@@ -99,7 +90,7 @@ class Channel:
         """The channel's name. The default channel has the empty name."""
         self.check(info)
         self.directory = (
-            options.relay_dir / CHANNELS / _file_name(self.name) if self.name else options.relay_dir
+            options.relay_dir / S.CHANNELS / _file_name(self.name) if self.name else options.relay_dir
         )
         """The directory of the channel's relay logs and state files."""
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -116,7 +107,7 @@ class Channel:
         self.progress = slave.progress
         """The object that wakes SQL statements that wait for an applier."""
         self._reader = slave.readers.get(self.name)
-        self._secret = registration_secret(self.directory)
+        self._secret = S.registration_secret(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._open()
@@ -124,7 +115,7 @@ class Channel:
 
     def _open(self) -> None:
         self.relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
-        self.place = Place(RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
+        self.place = S.Place(S.RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
         """The applier's position, GTIDs and saved state (``relay-log.info``). Each start of the applier continues with
         this object.
         """
@@ -146,7 +137,7 @@ class Channel:
         """
         self.follow_filter()
 
-    def check(self, info: SourceInfo) -> None:
+    def check(self, info: S.SourceInfo) -> None:
         """Check the configuration ``info`` before it is used for this channel. Raises OptionError when two options
         contradict each other, or a filter rule is invalid.
         """
@@ -176,7 +167,7 @@ class Channel:
             )
             self._receive_again(whole=True)
 
-    def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
+    def _relay_log_fits(self, applied: S.RelayLogInfo) -> bool:
         """Tell whether the applier can continue in the present relay log from its saved position ``applied`` (the
         content of ``relay-log.info``). If not, the master must send the events again.
         """
@@ -200,14 +191,14 @@ class Channel:
         return io | Threads.SQL if self.sql.running else io
 
     @property
-    def master_info(self) -> MasterInfo:
+    def master_info(self) -> S.MasterInfo:
         """The I/O thread's state as saved in ``master.info``: its position in the master's binlog, the end of the relay
         log, and the received GTID set. The applier may read the relay log up to this position.
         """
         return self.receiver.place.saved
 
     @property
-    def relay_log_info(self) -> RelayLogInfo:
+    def relay_log_info(self) -> S.RelayLogInfo:
         """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
         return self.place.info
 
@@ -238,7 +229,7 @@ class Channel:
         """
         return self._origin(self.info)
 
-    def _origin(self, info: SourceInfo) -> OriginFilter:
+    def _origin(self, info: S.SourceInfo) -> OriginFilter:
         return OriginFilter(
             ignore_server_ids=frozenset(info.ignore_server_ids),
             do_domain_ids=frozenset(info.do_domain_ids),
@@ -254,8 +245,8 @@ class Channel:
         """
         return [pb.ImposedFilter.FromString(base64.b64decode(one)) for one in self.info.imposed]
 
-    def _keep(self, info: SourceInfo) -> None:
-        SourceInfo.file(self.directory).save(info)
+    def _keep(self, info: S.SourceInfo) -> None:
+        S.SourceInfo.file(self.directory).save(info)
         self.info = info
 
     def start(
@@ -348,7 +339,7 @@ class Channel:
         threads: dict[Threads, ChannelThread] = {Threads.IO: self.io, Threads.SQL: self.sql}
         return [one for thread, one in threads.items() if thread in chosen]
 
-    def reconfigure(self, info: SourceInfo, *, afresh: bool) -> None:
+    def reconfigure(self, info: S.SourceInfo, *, afresh: bool) -> None:
         """Replace the channel's configuration (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
 
         The part of the relay log that has not been applied is discarded, as in a server. With ``afresh`` the position
@@ -385,11 +376,11 @@ class Channel:
         """
         with self._busy:
             assert not self.running
-            received, applied = MasterInfo(), RelayLogInfo()
+            received, applied = S.MasterInfo(), S.RelayLogInfo()
             if not all:
                 executed = self.place.info.executed
-                received = MasterInfo(family=self.receiver.place.info.family, retrieved=executed)
-                applied = RelayLogInfo(executed=executed, target=self.target.state())
+                received = S.MasterInfo(family=self.receiver.place.info.family, retrieved=executed)
+                applied = S.RelayLogInfo(executed=executed, target=self.target.state())
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
             self.receiver.rewind(received)
             self.place.save(**dict(applied))
@@ -446,7 +437,7 @@ class Channel:
             # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
             self._start_io(self.io.source.info, connected=connected)
 
-    def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
+    def _without_relay_log(self, to: S.MasterInfo) -> S.MasterInfo:
         """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log, for a slave that
         begins a new relay log. Remove the position in the relay log from ``relay-log.info``, too.
 
@@ -493,7 +484,7 @@ class Channel:
         finally:
             self._busy.release()
 
-    def _start_io(self, info: SourceInfo, *, connected: bool = False) -> None:
+    def _start_io(self, info: S.SourceInfo, *, connected: bool = False) -> None:
         self.relay_end.is_last = False
         self.io = self._new_io_thread(info)
         self.io.connected = connected
@@ -524,7 +515,7 @@ class Channel:
         asked = AllFilters([own, *imposed]) if imposed else own
         return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
-    def _new_io_thread(self, info: SourceInfo) -> IoThread:
+    def _new_io_thread(self, info: S.SourceInfo) -> IoThread:
         return IoThread(
             self, Source(info, self.options, self._slave.uuid, self._secret, self._registered_filter())
         )
@@ -632,7 +623,7 @@ class Slave:
         self,
         options: SlaveOptions,
         filters: ChannelFilters,
-        sources: Iterable[SourceInfo] = (),
+        sources: Iterable[S.SourceInfo] = (),
         *,
         readers: Mapping[str, RelayReader] | None = None,
     ) -> None:
@@ -650,14 +641,14 @@ class Slave:
         """The lock that the console holds while it executes a statement, so that two clients cannot change channels at
         the same time. Whoever only reads the list of channels does not wait for the lock.
         """
-        self._lock = lock_directory(options.relay_dir)
+        self._lock = S.lock_directory(options.relay_dir)
         self._channels: dict[str, Channel] = {}
         self._closing = threading.Event()
         self._saver = threading.Thread(target=self._save_counters, name="slave-counters", daemon=True)
         try:
-            self.uuid = server_uuid(options.relay_dir)
-            directories = (options.relay_dir, *sorted((options.relay_dir / CHANNELS).glob("*/")))
-            found = (SourceInfo.file(directory).load() for directory in directories)
+            self.uuid = S.server_uuid(options.relay_dir)
+            directories = (options.relay_dir, *sorted((options.relay_dir / S.CHANNELS).glob("*/")))
+            found = (S.SourceInfo.file(directory).load() for directory in directories)
             infos = {info.channel: info for info in filter(None, found)}
             for info in map(_folded, sources):
                 # A CHANGE REPLICATION SOURCE TO that was interrupted must still discard the position.
@@ -693,7 +684,7 @@ class Slave:
         return fold_channel(name) in self._channels
 
     def configure(
-        self, info: SourceInfo, clauses: Sequence[FilterClause] = (), *, afresh: bool = False
+        self, info: S.SourceInfo, clauses: Sequence[FilterClause] = (), *, afresh: bool = False
     ) -> None:
         """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
@@ -748,14 +739,14 @@ class Slave:
         if not all:
             return
         # Without this file the slave has no such channel, whatever is left of the others.
-        files.remove(channel.directory / SourceInfo.NAME)
+        files.remove(channel.directory / S.SourceInfo.NAME)
         channel.counters.remove()
         del self._channels[channel.name]
         self.filters.remove_channel(name)
         if channel.name:
             shutil.rmtree(channel.directory, ignore_errors=True)
         else:
-            for name in (MasterInfo.NAME, RelayLogInfo.NAME, "relay-bin.index"):
+            for name in (S.MasterInfo.NAME, S.RelayLogInfo.NAME, "relay-bin.index"):
                 files.remove(channel.directory / name)
 
     def wait(self) -> None:
@@ -813,11 +804,11 @@ class Slave:
         ]
         return min(failed, key=lambda one: one.error_at).error if failed else None
 
-    def _add(self, info: SourceInfo) -> None:
+    def _add(self, info: S.SourceInfo) -> None:
         channel = Channel(self, info)
-        SourceInfo.file(channel.directory).save(channel.info)
+        S.SourceInfo.file(channel.directory).save(channel.info)
         self._channels[info.channel] = channel
 
 
-def _folded(info: SourceInfo) -> SourceInfo:
+def _folded(info: S.SourceInfo) -> S.SourceInfo:
     return info.model_copy(update={"channel": fold_channel(info.channel)})

@@ -18,15 +18,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, MAX_EVENT, SOUND, EventHeader, event_name
-from dumpfilter.receiver._deframe_kernels import (
-    EVENT_AHEAD,
-    LEAST_WITH_CHECKSUM,
-    LEAST_WITHOUT_CHECKSUM,
-    LONGEST_PAYLOAD,
-    PACKET_HEADER,
-    deframe,
-    walk,
-)
+from dumpfilter.receiver import _deframe_kernels as K
 
 BUFFER_SIZE = 4 << 20
 """The size of the buffer for packets, and of the buffer for their events, bytes."""
@@ -129,7 +121,7 @@ class Deframer:
         """
         if self._begin == self._end:
             return None
-        read, written, self._sequence, is_control = deframe(
+        read, written, self._sequence, is_control = K.deframe(
             self._buffer,
             self._begin,
             self._end,
@@ -149,17 +141,17 @@ class Deframer:
     @property
     def _least(self) -> int:
         """The smallest valid length of an event, bytes."""
-        return LEAST_WITH_CHECKSUM if self.checksum else LEAST_WITHOUT_CHECKSUM
+        return K.LEAST_WITH_CHECKSUM if self.checksum else K.LEAST_WITHOUT_CHECKSUM
 
     def _control(self) -> bytes | None:
         length, sequence = self._packet()
-        if PACKET_HEADER + length > self._buffer.size:
+        if K.PACKET_HEADER + length > self._buffer.size:
             raise self._damaged(f"a packet of {length} bytes that holds no ordinary event")
-        if self._end - self._begin < PACKET_HEADER + length:
+        if self._end - self._begin < K.PACKET_HEADER + length:
             return None
-        first = self._begin + PACKET_HEADER
+        first = self._begin + K.PACKET_HEADER
         payload: bytes = self._view[first : first + length].tobytes()
-        if payload[0] == EVENT_AHEAD:
+        if payload[0] == K.EVENT_AHEAD:
             self._check_sequence(sequence)
         self._begin = first + length
         self._sequence = (sequence + 1) & 0xFF
@@ -171,26 +163,26 @@ class Deframer:
 
         Raises SourceStreamDamaged for a malformed packet.
         """
-        head = self._view[self._begin : min(self._end, self._begin + PACKET_HEADER + 1 + HEADER_LENGTH)]
-        if len(head) < PACKET_HEADER:
+        head = self._view[self._begin : min(self._end, self._begin + K.PACKET_HEADER + 1 + HEADER_LENGTH)]
+        if len(head) < K.PACKET_HEADER:
             return None
         length, sequence = self._packet()
-        if length and len(head) > PACKET_HEADER:
+        if length and len(head) > K.PACKET_HEADER:
             self._check_sequence(sequence)
-        if length < 1 + HEADER_LENGTH and (not length or len(head) > PACKET_HEADER):
+        if length < 1 + HEADER_LENGTH and (not length or len(head) > K.PACKET_HEADER):
             raise self._damaged(f"a packet of {length} bytes, too short for an event")
-        if len(head) < PACKET_HEADER + 1 + HEADER_LENGTH:
+        if len(head) < K.PACKET_HEADER + 1 + HEADER_LENGTH:
             return None
-        header = EventHeader.unpack(head, PACKET_HEADER + 1)
+        header = EventHeader.unpack(head, K.PACKET_HEADER + 1)
         event, size = f"a {event_name(header.type)} event", header.size
-        is_last = length < LONGEST_PAYLOAD
+        is_last = length < K.LONGEST_PAYLOAD
         if size < self._least or size < length - 1 or (is_last and size != length - 1):
             raise self._damaged(f"{event} whose length is {size}, in a packet with {length - 1} bytes for it")
         if header.end_log_pos not in (0, (self._where()[1] + size) & _LAST_POSITION):
             raise self._damaged(
                 f"{event} of {size} bytes says that it ends at {header.end_log_pos}; events are missing, or come again"
             )
-        if is_last and PACKET_HEADER + length <= self._buffer.size:
+        if is_last and K.PACKET_HEADER + length <= self._buffer.size:
             return None
         if size > MAX_EVENT:
             raise self._damaged(f"an event's length is {size}, more than any event has")
@@ -205,21 +197,21 @@ class Deframer:
         breaks.
         """
         crc, left, skip = 0, size, 1
-        kind = self._view[self._begin + PACKET_HEADER + skip + 4]
-        length = LONGEST_PAYLOAD
-        while length == LONGEST_PAYLOAD:
-            while self._end - self._begin < PACKET_HEADER:
+        kind = self._view[self._begin + K.PACKET_HEADER + skip + 4]
+        length = K.LONGEST_PAYLOAD
+        while length == K.LONGEST_PAYLOAD:
+            while self._end - self._begin < K.PACKET_HEADER:
                 self.fill()
             length, sequence = self._packet()
             self._check_sequence(sequence)
             rest = length - skip
             if rest > left:
                 raise self._damaged(f"packets with more than the {size} bytes of their event")
-            if length < LONGEST_PAYLOAD and rest < left:
+            if length < K.LONGEST_PAYLOAD and rest < left:
                 raise self._damaged(f"packets that end {left - rest} bytes before their event")
             self._sequence = (sequence + 1) & 0xFF
             # The first packet has an OK byte before the event.
-            self._begin += PACKET_HEADER + skip
+            self._begin += K.PACKET_HEADER + skip
             skip = 0
             while rest:
                 if self._begin == self._end:
@@ -238,7 +230,7 @@ class Deframer:
         ``written`` is the size of these events, bytes.
         """
         file, position = self._where()
-        _, at, _ = walk(self._out, written, position, True)
+        _, at, _ = K.walk(self._out, written, position, True)
         header = EventHeader.unpack(self._out.data, at)
         return SourceStreamDamaged(
             f"{file}: at {position + at}: the source sent a {event_name(header.type)} event of {header.size} bytes "
@@ -249,7 +241,7 @@ class Deframer:
         """Return the length of the payload in bytes and the sequence number, from the header of the packet at the start
         of the buffer.
         """
-        head = self._view[self._begin : self._begin + PACKET_HEADER]
+        head = self._view[self._begin : self._begin + K.PACKET_HEADER]
         return int.from_bytes(head[:3], "little"), head[3]
 
     def _check_sequence(self, sequence: int) -> None:

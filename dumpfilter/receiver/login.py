@@ -25,15 +25,8 @@ from pymysql.constants import COMMAND, CR
 from dumpfilter.base import errors as E
 from dumpfilter.base.options.config_files import read_options_file, read_password, read_small_file
 from dumpfilter.base.printable import printable
+from dumpfilter.base.security import guarded_client as G
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode, ssl_reason
-from dumpfilter.base.security.guarded_client import (
-    ClearPasswordRefused,
-    GuardedConnection,
-    Login,
-    PasswordKept,
-    TooManyBytes,
-    speaks_no_mysql,
-)
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import escaped
 from dumpfilter.receiver.store import StoredSource
@@ -48,7 +41,7 @@ _ON = ("", "1", "on", "true")
 """The values with which an option file turns an option on. An empty value is an option without a value."""
 
 
-def find_credentials(url: SourceUrl) -> Login:
+def find_credentials(url: SourceUrl) -> G.Login:
     """Return the login for the server at ``url``. Parts of the URL have precedence over the option file.
 
     The option file is ``~/.my.cnf`` if the URL names none. The password is from the URL's password file, else from the
@@ -70,7 +63,7 @@ def find_credentials(url: SourceUrl) -> Login:
         return Path(options[name]).expanduser() if options.get(name) else None
 
     ca = url.ca or path("ssl-ca")
-    return Login(
+    return G.Login(
         host=url.host,
         port=url.port,
         socket=url.socket,
@@ -165,23 +158,12 @@ _LONGEST_TEXT = 500
 _CLIENT_ERRORS = range(2000, 3000)
 """The numbers of the errors that the client library itself raises, and that no server sends."""
 
-MOMENTARY_ERRORS = frozenset(
-    {
-        1040,  # too many connections
-        1053,  # server shutdown in progress
-        1077,  # normal shutdown
-        1158,  # error or timeout of the connection, to 1161
-        1159,
-        1160,
-        1161,
-        1203,  # too many connections of this user
-        1226,  # a limit of this user is reached
-        1317,  # the query was interrupted
-        1927,  # the connection was killed
-        3024,  # the query took too long
-    }
-)
-"""The numbers of the server errors that may disappear without a change by the user."""
+MOMENTARY_ERRORS = frozenset({1040, 1053, 1077, *range(1158, 1162), 1203, 1226, 1317, 1927, 3024})
+"""The numbers of the server errors that may disappear without a change by the user.
+
+They are too many connections (1040, of one user 1203), a shutdown (1053, 1077), an error or timeout of the connection
+(1158 to 1161), a limit of the user (1226), an interrupted or slow query (1317, 3024), and a killed connection (1927).
+"""
 
 _ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
 _ACCESS_DENIED = 1045
@@ -218,7 +200,7 @@ class SourceConnection:
         self._user = login.user
         self._is_logged_in = False
         try:
-            self._client = GuardedConnection(login, most_bytes=_MOST_ANSWERED, seconds=CONNECT_SECONDS)
+            self._client = G.GuardedConnection(login, most_bytes=_MOST_ANSWERED, seconds=CONNECT_SECONDS)
         except E.OptionError as error:
             raise E.OptionError(f"{url}: {error}") from None
         with self._explaining():
@@ -335,18 +317,18 @@ class SourceConnection:
         original = getattr(error, "original_exception", None) or error
         if isinstance(original, E.DumpfilterError):
             return original
-        if isinstance(error, ClearPasswordRefused):
+        if isinstance(error, G.ClearPasswordRefused):
             return E.TlsError(
                 f"{where}: {error.args[1]}; give the account another plugin, such as caching_sha2_password"
             )
-        if isinstance(error, PasswordKept):
+        if isinstance(error, G.PasswordKept):
             return E.TlsError(
                 f"{where}: {error.args[1]} Use TLS, which servers offer if they have a certificate, and verify it "
                 "(?ca=FILE). Without TLS, give the server's public key (?source-public-key=FILE), or take the key that "
                 "comes over the network (?get-source-public-key=yes): whoever answers in the server's place then gets "
                 "the password"
             )
-        if isinstance(error, TooManyBytes):
+        if isinstance(error, G.TooManyBytes):
             return E.SourceStreamDamaged(
                 f"{where}: the source answers a question with more than {_MOST_ANSWERED} bytes"
             )
@@ -357,7 +339,7 @@ class SourceConnection:
             return E.ConnectionLost(
                 f"{where}: cannot be reached: {reason}; is the server up, and is this its address?"
             )
-        if speaks_no_mysql(error):
+        if G.speaks_no_mysql(error):
             return E.SourceStreamDamaged(
                 f"{where}: no MySQL server answers here, but another protocol, as at a master's port for slaves: "
                 "name a server, or the port of --replica-port"
