@@ -91,10 +91,6 @@ class Receiver:
         """The size and CRC32 of the bytes after the last resume point. None if the relay log has other bytes there,
         too, so that the transaction must be received again.
         """
-        self._keeps = False
-        """Whether the bytes after the last resume point are still in the relay log. The first chunk of a new stream
-        tells whether they are needed.
-        """
         self._server_id = 0
         """The server id of the events that the slave itself makes, which is that of the master's format description."""
         self._checksum = False
@@ -113,7 +109,7 @@ class Receiver:
         """The size and CRC32 of the received part of an incomplete transaction at the end of the relay log. The master
         need not send this part again. Without such a part, the value is ``NOTHING_KEPT``.
         """
-        return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
+        return self._kept or NOTHING_KEPT
 
     def forget_kept(self) -> None:
         """Let the next stream begin at the last transaction boundary, and not after the received part of an incomplete
@@ -172,13 +168,12 @@ class Receiver:
             # Until another master has accepted the position or sent its first chunk, the position belongs to the old
             # master's binlog file. The saved state must not combine this position with the other master's UUID.
             kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
-            is_known = here.master_uuid == master_uuid
-            another_master = auto_position and bool(here.source_file) and not is_known
+            is_other = here.master_uuid != master_uuid
+            another_master = auto_position and bool(here.source_file) and is_other
             by_gtid = another_master or (auto_position and not here.source_file)
-            self._keeps = is_known and self._ends_with_kept()
             self.place.go_back(here.model_copy(update=kept))
             self._master_uuid = master_uuid
-            if not self._keeps:
+            if is_other or not self._ends_with_kept():
                 self._drop_kept(here)
             self._save(synced=False)
             self._completed.clear()
@@ -191,16 +186,15 @@ class Receiver:
         """Tell whether the relay log ends exactly with the received part of an incomplete transaction (:attr:`kept`).
         If so, the master need not send this part again.
         """
-        begin, end = self.place.now.relay_position, self._relay_log.position
-        if not self._kept or begin is None or end is None:
-            return False
-        return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
+        begin, size = self.place.now.relay_position, self.kept.size
+        ends = begin and begin._replace(offset=begin.offset + size)
+        return size > 0 and ends is not None and self._relay_log.position == ends
 
     def _drop_kept(self, to: MasterInfo) -> None:
         """Truncate the relay log to the position in ``to`` (a content of ``master.info``), and so remove the received
         part of an incomplete transaction. Raises RelayLogDamaged if the relay log ends before the position.
         """
-        self._kept, self._keeps = None, False
+        self._kept = None
         self._relay_log.recover(to.relay_position)
         self._kept = NOTHING_KEPT
 
@@ -350,15 +344,14 @@ class Receiver:
         Raises StreamError if the master leaves out another number of bytes, and StreamDamaged for an unusable format
         description event.
         """
-        if chunk.kept_bytes != (self.kept.size if chunk.kept_bytes else 0):
+        if chunk.kept_bytes not in (0, self.kept.size):
             raise StreamError(
                 f"{chunk.file}: the master leaves out {chunk.kept_bytes} bytes, but this slave has kept "
                 f"{self.kept.size}"
             )
         if chunk.kept_bytes:
-            self._keeps = False
             return
-        if self._keeps:
+        if self._last is None and self.kept.size:
             self._drop_kept(self.place.now)
         try:
             description = FormatDescription.parse(chunk.format_description)
