@@ -9,7 +9,7 @@ for binlog files, to compute what a slave must have applied.
 
 from __future__ import annotations
 
-import enum
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,41 +41,25 @@ _LONE = STATEMENTS | {EventType.INCIDENT}
 """The types of events that form a group by themselves outside of BEGIN and COMMIT."""
 
 
-class Keyword(enum.Enum):
-    """The kinds of statements that control a transaction, such as BEGIN and COMMIT. ``NONE`` stands for all other
-    statements.
+_KEYWORD = re.compile(
+    r"(?P<begin>BEGIN\Z|XA START|XA BEGIN)|(?P<end>COMMIT\Z|ROLLBACK\Z)|"
+    r"(?P<inside>ROLLBACK|SAVEPOINT |RELEASE SAVEPOINT |XA )",
+    re.IGNORECASE | re.ASCII,
+)
 
-    Filters do not decide about statements that control a transaction. The server's function for this test is
+
+def keyword(text: str) -> str | None:
+    """Return "begin" for a statement that opens a transaction, "end" for one that ends it, and "inside" for one that
+    controls it in another way, such as SAVEPOINT. Return None for any other statement.
+
+    Filters decide only about the other statements. The server's function for this test is
     ``Query_log_event::is_trans_keyword``.
-    """
-
-    NONE = enum.auto()
-    """A statement that does not control a transaction. The slave's filter decides about it."""
-    BEGIN = enum.auto()
-    """A statement that opens a transaction: BEGIN, XA START or XA BEGIN."""
-    END = enum.auto()
-    """A statement that ends a transaction: COMMIT or ROLLBACK."""
-    INSIDE = enum.auto()
-    """Any other statement that controls a transaction: SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, XA END, XA COMMIT and
-    the like.
-    """
-
-
-def keyword(text: str) -> Keyword:
-    """Return whether a statement opens a transaction, ends one, or controls it in another way, such as SAVEPOINT. The
-    result is ``Keyword.NONE`` for any other statement.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
-    (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
+    ('begin', 'inside', None)
     """
-    head = text[:20].upper()
-    if head == "BEGIN" or head.startswith(("XA START", "XA BEGIN")):
-        return Keyword.BEGIN
-    if head in ("COMMIT", "ROLLBACK"):
-        return Keyword.END
-    if head.startswith(("ROLLBACK", "SAVEPOINT ", "RELEASE SAVEPOINT ", "XA ")):
-        return Keyword.INSIDE
-    return Keyword.NONE
+    found = _KEYWORD.match(text)
+    return found and found.lastgroup
 
 
 class Groups:
@@ -99,24 +83,24 @@ class Groups:
         kind: int,
         *,
         mariadb_flags: int = 0,
-        word: Keyword = Keyword.NONE,
+        word: str | None = None,
         statement_end: bool = False,
     ) -> bool:
         """Process the type and flags of the next event of the binlog. Return True if the event completes a transaction,
         or a statement outside of transactions.
 
         ``kind`` is the number of the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word``
-        says whether a Query event has a statement such as BEGIN or COMMIT. ``statement_end`` says that the event is the
+        is the :func:`keyword` of a Query event's statement. ``statement_end`` says that the event is the
         last rows event of its statement (STMT_END_F).
         """
         if kind in GTIDS:
             self.inside = True
             self._is_transaction = kind == EventType.MARIADB_GTID and not mariadb_flags & FL_STANDALONE
-        elif word is Keyword.BEGIN:
+        elif word == "begin":
             self.inside = self._is_transaction = True
         elif (
             kind in _ENDING
-            or word is Keyword.END
+            or word == "end"
             or (not self._is_transaction and (kind in _LONE or (kind in ROWS and statement_end)))
         ):
             self.inside = self._is_transaction = False
@@ -216,7 +200,7 @@ class EventApplier:
         self, header: EventHeader, raw: bytes, body: bytes | memoryview, description: FormatDescription
     ) -> None:
         kind = header.type
-        word, statement_ends = Keyword.NONE, False
+        word, statement_ends = None, False
         if kind == EventType.TABLE_MAP:
             self._table_map(bytes(body))
         elif kind in ROWS:
@@ -312,21 +296,19 @@ class EventApplier:
             self._tables.clear()
         return header.statement_ends
 
-    def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Filter a statement, and apply it to the target if it passes. Return how the statement controls a transaction,
-        such as ``Keyword.BEGIN``.
+    def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> str | None:
+        """Filter a statement, and apply it to the target if it passes. Return its :func:`keyword`.
 
-        BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other statements
-        the result is ``Keyword.NONE``.
+        BEGIN, COMMIT and other statements that control a transaction do not go to the target.
         """
         query = decode_statement_event(EventType(kind), body, description)
         if kind != EventType.EXECUTE_LOAD_QUERY:
             word = keyword(query.text)
-            if word is not Keyword.NONE:
+            if word is not None:
                 return word
         if self._is_unwanted_origin:
             self._measured.events_filtered += 1
-            return Keyword.NONE
+            return None
         statement = statement_of(query, description)
         for hit in self._rules.hits(statement):
             self.hits[hit] += 1
@@ -335,7 +317,7 @@ class EventApplier:
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
         else:
             self._measured.events_filtered += 1
-        return Keyword.NONE
+        return None
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
         """Decompress a Transaction_payload event, and apply the events in it, which have no checksums.

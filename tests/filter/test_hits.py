@@ -23,7 +23,7 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.subjects import Subject, TableSubject, statement_of
-from dumpfilter.slave.applier import Keyword, keyword
+from dumpfilter.slave.applier import keyword
 
 DATA = Path(__file__).parent / "data"
 RECORDED: dict[str, Any] = json.loads((DATA / "hits-mysql.json").read_text())
@@ -36,7 +36,7 @@ def _subject(kind: int, body: bytes | memoryview, fd: FormatDescription) -> Subj
         return TableSubject(table.database, table.table)
     if kind in (EventType.QUERY, EventType.EXECUTE_LOAD_QUERY):
         query = decode_statement_event(EventType(kind), body, fd)
-        if keyword(query.text) is Keyword.NONE:
+        if keyword(query.text) is None:
             return statement_of(query, fd)
     return None
 

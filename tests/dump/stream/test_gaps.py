@@ -24,7 +24,7 @@ from dumpfilter.dump.chunk import Gaps
 from dumpfilter.dump.stream.message import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter.convert import kind_number
 from dumpfilter.filter.rules import Rule
-from dumpfilter.slave.applier import Groups, Keyword, gtid_of, keyword
+from dumpfilter.slave.applier import Groups, gtid_of, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.analyse.printing.printed import events_in, recording
 from tests.dump.test_law import (
@@ -114,7 +114,7 @@ def progress(
             continue
         kind = event.type
         now = gtid_of(event) or now
-        flags, word, ends = 0, Keyword.NONE, False
+        flags, word, ends = 0, None, False
         if kind == EventType.MARIADB_GTID:
             flags = decode_mariadb_gtid(event.body, event.header.server_id).flags
         elif kind in ROWS:
