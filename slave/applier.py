@@ -79,12 +79,7 @@ class Groups:
         """Whether only COMMIT, ROLLBACK, Xid or XA PREPARE ends the group."""
 
     def enter(
-        self,
-        kind: int,
-        *,
-        mariadb_flags: int = 0,
-        word: str | None = None,
-        statement_end: bool = False,
+        self, kind: int, *, mariadb_flags: int = 0, word: str | None = None, statement_end: bool = False
     ) -> bool:
         """Process the type and flags of the next event of the binlog. Return True if the event completes a transaction,
         or a statement outside of transactions.

@@ -47,12 +47,7 @@ class Target(Protocol):
         """
 
     def rows(
-        self,
-        database: str,
-        table: str,
-        table_map: TableMap,
-        header: RowsHeader,
-        data: bytes | memoryview,
+        self, database: str, table: str, table_map: TableMap, header: RowsHeader, data: bytes | memoryview
     ) -> None:
         """Apply the row changes of one rows event (insert, update or delete).
 
@@ -159,12 +154,7 @@ class SummaryTarget:
             self._committed[kind].update(changed)
 
     def rows(
-        self,
-        database: str,
-        table: str,
-        table_map: TableMap,
-        header: RowsHeader,
-        data: bytes | memoryview,
+        self, database: str, table: str, table_map: TableMap, header: RowsHeader, data: bytes | memoryview
     ) -> None:
         """Add the row changes of one event to the counts and the hash of the table.
 
@@ -200,10 +190,7 @@ class SummaryTarget:
         link = blake2b(bytes.fromhex(have["digest"]), digest_size=DIGEST_BYTES)
         link.update(len(text).to_bytes(8, "little"))
         link.update(text)
-        self._changed["databases"][name] = {
-            "statements": have["statements"] + 1,
-            "digest": link.hexdigest(),
-        }
+        self._changed["databases"][name] = {"statements": have["statements"] + 1, "digest": link.hexdigest()}
 
     def _summary(self, kind: str, name: str) -> Summary:
         """Return the counts and the hash of a table or database ``name``, with the changes of the open transaction.

@@ -20,14 +20,12 @@ LONGEST_PAYLOAD = 0xFFFFFF
 """The longest payload of one packet, bytes. A longer message continues in the next packet."""
 
 
+HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
+
 EVENT_AHEAD = 0
 """The first byte of a packet that holds an event."""
 
-_STOP = int(EventType.STOP)
-_ROTATE = int(EventType.ROTATE)
-_FORMAT_DESCRIPTION = int(EventType.FORMAT_DESCRIPTION)
-_HEARTBEAT = int(EventType.HEARTBEAT)
-_HEARTBEAT_V2 = int(EventType.HEARTBEAT_V2)
+_CONTROLS = tuple(map(int, (EventType.STOP, EventType.ROTATE, EventType.FORMAT_DESCRIPTION, *HEARTBEATS)))
 _START_ENCRYPTION = int(EventType.START_ENCRYPTION)
 _ARTIFICIAL = int(LOG_EVENT_ARTIFICIAL_F)
 _MASK = np.int64(0xFFFFFFFF)
@@ -61,7 +59,7 @@ def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, posi
         kind = load_u8(event + np.uintp(4))
         end_log_pos = np.int64(load_u32(event + np.uintp(13)))
         if (
-            kind in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _HEARTBEAT_V2, _STOP)
+            kind in _CONTROLS
             or (kind == _START_ENCRYPTION and end_log_pos == 0)
             or load_u16(event + np.uintp(17)) & _ARTIFICIAL
         ):

@@ -55,11 +55,7 @@ class Deframer:
     """
 
     def __init__(
-        self,
-        stream: socket.socket,
-        where: Callable[[], tuple[str, int]],
-        *,
-        buffer_size: int = BUFFER_SIZE,
+        self, stream: socket.socket, where: Callable[[], tuple[str, int]], *, buffer_size: int = BUFFER_SIZE
     ) -> None:
         self._socket = stream
         self._where = where
@@ -122,13 +118,7 @@ class Deframer:
         if self._begin == self._end:
             return None
         read, written, self._sequence, is_control = K.deframe(
-            self._buffer,
-            self._begin,
-            self._end,
-            self._out,
-            self._sequence,
-            self._where()[1],
-            self._least,
+            self._buffer, self._begin, self._end, self._out, self._sequence, self._where()[1], self._least
         )
         if written and self.checksum and not all_sound(self._out, 0, written):
             raise self._wrong_checksum(written)

@@ -36,6 +36,7 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import empty_set, parse_gtid_set, shortened
 from dumpfilter.index.fileset import BinlogFile, gtids_through
+from dumpfilter.receiver._deframe_kernels import HEARTBEATS
 from dumpfilter.receiver.deframing import Deframer, Item, LargeEvent
 from dumpfilter.receiver.login import (
     MOST_POSITION,
@@ -68,7 +69,6 @@ each period.
 """
 
 _CONTROL_SECONDS = 60.0
-_HEARTBEATS = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 
 _MOST_IN_A_TURN = 64 << 10
 """The number of bytes from the source after which one turn of an event loop stops reading."""
@@ -437,7 +437,7 @@ class Reception:
             return self._begin(event)
         if header.type == EventType.FORMAT_DESCRIPTION:
             self._describe(event, header)
-        elif header.type in _HEARTBEATS:
+        elif header.type in HEARTBEATS:
             self._heartbeat(event, header)
         elif header.type in (EventType.ROTATE, EventType.STOP) and not is_artificial:
             self._close(event, header)
@@ -614,7 +614,7 @@ def _purged(name: str, said: str) -> E.SourcePurged:
 
 def _is_heartbeat(payload: bytes) -> bool:
     """Tell whether a packet may hold a heartbeat event, judged by its event type."""
-    return len(payload) > 1 + HEADER_LENGTH and payload[0] == 0 and payload[5] in _HEARTBEATS
+    return len(payload) > 1 + HEADER_LENGTH and payload[0] == 0 and payload[5] in HEARTBEATS
 
 
 def _is_past(file: OpenFile, last: str) -> bool:
