@@ -161,8 +161,9 @@ _CLIENT_ERRORS = range(2000, 3000)
 MOMENTARY_ERRORS = frozenset({1040, 1053, 1077, *range(1158, 1162), 1203, 1226, 1317, 1927, 3024})
 """The numbers of the server errors that may disappear without a change by the user.
 
-They are too many connections (1040, of one user 1203), a shutdown (1053, 1077), an error or timeout of the connection
-(1158 to 1161), a limit of the user (1226), an interrupted or slow query (1317, 3024), and a killed connection (1927).
+They are too many connections (1040, of one user 1203), a shutdown (1053, 1077), and an error or timeout of the
+connection (1158 to 1161). Others are a limit of the user (1226), an interrupted or slow query (1317, 3024), and a
+killed connection (1927).
 """
 
 _ACCESS_ERRORS = frozenset({1044, 1045, 1142, 1227, 1698, 3118, 4031, 4151})
