@@ -296,18 +296,10 @@ class RegisteredSlave:
     @property
     def weight(self) -> int:
         """The approximate memory of the slave's registration, bytes. Most of it is for the rules of the present filter
-        and of the slave's former filters.
+        and of the slave's last few former filters. The register keeps them, because the slave may need the end of XA
+        transactions that they sent.
         """
-        return self.weight_with(self.flags)
-
-    def weight_with(self, flags: TableFlags) -> int:
-        """Return the approximate memory of the slave's registration, bytes, if its filter were the one in ``flags``. By
-        this number the register checks a new filter against the limit on memory before the filter comes into force.
-
-        The slave's last few former filters count, too. The register keeps them, because the slave may need the end of
-        XA transactions that they sent.
-        """
-        filters = [one.filter for one in (flags, *self.earlier)]
+        filters = [one.filter for one in (self.flags, *self.earlier)]
         origin = self.origin
         lists = (
             ()
@@ -537,7 +529,7 @@ class Register:
             slave = self.get(slave_id)
             flags = self._flags(rule_filter, slave.imposed)
             if slave.dump:
-                self._check_weight(slave, flags)
+                self._check_weight(replace(slave, flags=flags))
             self._change(slave, flags)
             self._weigh(slave)
             return slave
@@ -636,7 +628,7 @@ class Register:
         with self._lock:
             self.get(slave.slave_id)
             self._check_free(slave)
-            self._check_weight(slave, slave.flags)
+            self._check_weight(slave)
             self._dumps += 1
             slave.dump = self._dumps
             slave.record = self.counters.begin_dump(slave.record, slave.peer)
@@ -648,17 +640,14 @@ class Register:
             self._holders[slave.peer.key] = self._holders[slave.peer.identity] = slave
             return self._dumps
 
-    def _check_weight(self, slave: RegisteredSlave, flags: TableFlags) -> None:
-        """Raise Overloaded when the filters of all dumping slaves together would take too much memory.
-
-        ``flags`` are the verdicts of the filter that the slave is to have.
-        """
+    def _check_weight(self, slave: RegisteredSlave) -> None:
+        """Raise Overloaded when the filters of all dumping slaves, ``slave`` among them, would take too much memory."""
         others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
-        if others and others + slave.weight_with(flags) > self.most_dumping_weight:
+        if others and others + slave.weight > self.most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
                 f"the bound of {self.most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
-                f"{len(flags.filter.rules)}), for example wild rules"
+                f"{len(slave.filter.rules)}), for example wild rules"
             )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:

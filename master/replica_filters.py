@@ -696,18 +696,15 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
 
 
 def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
-    """Write a change that concerns a replica to the audit log and to the ordinary log.
+    """Write a change that concerns a replica to the audit log.
 
     ``what`` is the action, ``slave`` the replica's entry in the register, and ``result`` the outcome. A ``warning``
-    that is not empty replaces ``result``, and is logged with the level of a warning.
+    that is not empty replaces ``result``, and is written to the ordinary log, too.
     """
-    audit_slave(what, slave.peer, slave.peer.endpoint, warning or result)
-    (log.warning if warning else log.info)(
-        f"replica: {what}",
-        **slave.peer.fields,
-        result=printable(warning or result),
-        rules=printable(" ".join(map(str, slave.filter.rules))),
-    )
+    rules = " ".join(map(str, slave.filter.rules))
+    audit_slave(what, slave.peer, slave.peer.endpoint, warning or result, rules=rules)
+    if warning:
+        log.warning("filter widened", **slave.peer.fields, reason=printable(warning), rules=printable(rules))
 
 
 def _login_facts(entry: ReplicaEntry | None) -> tuple[object, ...]:

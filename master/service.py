@@ -261,6 +261,10 @@ class _Checked(NamedTuple):
     warnings: tuple[FilterWarning, ...]
 
 
+_NEVER = _Checked(-1, -math.inf, ())
+"""The result for a filter that was not checked yet."""
+
+
 class FilterWarnings:
     """The warnings about suspicious rules in filters. The rules are compared with the tables and statements in the
     binlog that were scanned so far. Thread-safe.
@@ -272,9 +276,8 @@ class FilterWarnings:
         self._subjects = subjects
         self._clock = clock
         self._lock = threading.Lock()
-        self._credit = _CHECK_BURST
-        """The CPU time that checks may still take, as of the time ``_credited_at``, seconds."""
-        self._credited_at = clock()
+        self._paid_until = clock()
+        """The time until which the allowed share of CPU time is used up. A burst of checks may use up more."""
         self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
@@ -289,24 +292,19 @@ class FilterWarnings:
             return ()
         key = definition(rule_filter)
         with self._lock:
-            before = self._checked.get(key)
+            before = self._checked.pop(key, _NEVER)
             now = self._clock()
-            if before is not None and (
-                before.subjects == len(self._subjects) or now < before.at + _CHECK_SECONDS
-            ):
-                self._checked.move_to_end(key)
+            is_allowed = now > self._paid_until - _CHECK_BURST / _CHECK_SHARE
+            if not is_allowed or before.subjects == len(self._subjects) or now < before.at + _CHECK_SECONDS:
+                self._checked[key] = before
                 return before.warnings
-            self._credit = min(_CHECK_BURST, self._credit + (now - self._credited_at) * _CHECK_SHARE)
-            self._credited_at = now
-            if self._credit <= 0:
-                return () if before is None else before.warnings
             begin = time.thread_time()
             most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))
             with self._subjects.lock:
                 count = len(self._subjects)
                 subjects = list(islice(self._subjects.since(0), most))
             warnings = _checked(rule_filter, subjects)
-            self._credit -= time.thread_time() - begin
+            self._paid_until = max(self._paid_until, now) + (time.thread_time() - begin) / _CHECK_SHARE
             self._checked[key] = _Checked(count, now, warnings)
             return warnings
 
@@ -443,16 +441,8 @@ class DumpFilterService:
             slave = await reader.serve(lambda: self._register(request, peer))
             # The answer repeats the filter, which may have 10,000 rules.
             answer = await reader.serve(lambda: self._answer(slave))
-        audit_slave("Register", slave.peer, peer)
-        log.info(
-            "registered",
-            peer=peer,
-            **slave.peer.fields,
-            rules=len(slave.filter.rules),
-            protocol=slave.peer.protocol,
-            version=printable(slave.peer.program_version),
-            imposed=[printable(each.name) for each in slave.imposed],
-        )
+        version = printable(slave.peer.program_version)
+        audit_slave("Register", slave.peer, peer, rules=len(slave.filter.rules), version=version)
         return answer
 
     def _answer(self, slave: RegisteredSlave) -> pb.RegisterResponse:
@@ -584,14 +574,7 @@ class DumpFilterService:
         self.register.change_imposed(config.imposed)
         ended = self.register.remove_all(self._no_longer_valid)
         for slave in ended:
-            known = slave.peer
-            audit_slave(f"end of the registration: {slave.ended_by}", known, known.endpoint)
-            log.info(
-                "registration ended",
-                peer=known.endpoint,
-                **known.fields,
-                reason=printable(str(slave.ended_by)),
-            )
+            audit_slave(f"end of the registration: {slave.ended_by}", slave.peer, slave.peer.endpoint)
         return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
