@@ -22,7 +22,6 @@ from typing import Any
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
-from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
@@ -81,7 +80,7 @@ class ServedChannel(DumpFilterService):
     ) -> None:
         super().__init__(None, config=load_config(DEFAULT_NAMES))
         self.name = name
-        self._load_config = load_config
+        self.load = load_config
         self._loop = loop
         self._lock = threading.RLock()
         self._end: PublishedEnd | None = None
@@ -153,16 +152,13 @@ class ServedChannel(DumpFilterService):
         store = BinlogStore(binlogs, is_complete=is_complete, subjects=self.subjects)
         try:
             # How names are compared is known only now. The file may have changed since the start.
-            config = self._load_config(store.names)
-            self.check_reconfigurable(config)
-        except OptionError as error:
+            self.reload(store.names)
+        except OptionError:
             store.close()
-            log.error("the configuration cannot be used", channel=self.name, reason=printable(str(error)))
             raise BinlogUnreadable(
                 "the slave's configuration file cannot be used, as its log says; try again later",
                 momentary=True,
             ) from None
-        self.reconfigure(config)
         self._grown = store.watcher.follow_writer()
         return SharedReader(store, self._loop)
 

@@ -74,10 +74,6 @@ class MasterConsole(C.Executor):
     The statement CHANGE BINLOG sets rules by which the master hides databases and tables from all slaves. With 1 or 2
     these rules ignore the case of names.
     """
-    reload: Callable[[], None] = lambda: None
-    """The function that reads the master's configuration file again, and raises OptionError if the file cannot be
-    used.
-    """
     source: SourceThread | None = None
     """The thread that receives the binlog of the running server that the master follows. None if the master follows no
     server.
@@ -232,7 +228,7 @@ class MasterConsole(C.Executor):
         return Result(notes=[E.ER_UNKNOWN_ERROR.warning(lost[:_LONGEST_NOTE])])
 
     def _flush_privileges(self) -> Result:
-        self.reload()
+        self.service.reload(self._store.names)
         return OK
 
     def _unregister_replica(self, **slave: Any) -> Result:

@@ -240,8 +240,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
         write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)
-        load = None if options.config is None else partial(_load, options.config, names, run)
-        config = MasterConfig() if load is None else load()
+        load = None if options.config is None else partial(_load, options.config, run)
+        config = MasterConfig() if load is None else load(store.names)
         if run.console is not None:
             run.console.accounts(config.console_users)
         server = MasterServer(
@@ -252,15 +252,16 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             max_dumps=options.max_dumps,
             source=source,
         )
-        server.service.known_slaves.keep_seconds = keep_seconds
+        service = server.service
+        service.known_slaves.keep_seconds = keep_seconds
+        service.load = load
         state = _state(options, server)
         if state is not None:
             stack.callback(state.close)
         collect_seldom()
         stack.callback(server.stop)
-        reload = Reload(server.service, load)
         # These ports open before slaves can connect, so that a bad --tls-ca stops the start.
-        sql_ports = _open_sql_ports(stack, run, server, reload)
+        sql_ports = _open_sql_ports(stack, run, server)
         server.start()
         metrics_url = stack.enter_context(
             serving_metrics(run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)])
@@ -289,13 +290,13 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         if run.listen is not None:
             run.listen.write_port(server.port)
         manager.tell(READY)
-        expiry = StoreExpiry(server.service, **bounds)
+        expiry = StoreExpiry(service, **bounds)
         ending = None
         while ending is None:
             number = _next_signal(received, 1.0)
             if number == HANG_UP:
                 manager.reloading()
-                _reload(reload)
+                _reload(service)
                 manager.tell(READY)
             else:
                 ending = number
@@ -318,8 +319,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
                 )
 
 
-def _load(path: Path, names: NameRules, run: RunOptions) -> MasterConfig:
-    config = load_config(path, names=names)
+def _load(path: Path, run: RunOptions, names: NameRules) -> MasterConfig:
+    config = load_config(path, names=names._replace(lower_case_table_names=run.lower_case_table_names))
     # Without a port for real replicas nobody waits for them.
     return config if run.replicas is not None else config.model_copy(update={"replicas": ()})
 
@@ -369,15 +370,15 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
         terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
 
-def _reload(reload: Reload) -> None:
+def _reload(service: DumpFilterService) -> None:
     """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a
     configuration file do nothing.
     """
-    if reload.load is None:
+    if service.load is None:
         return
     result = "ok"
     try:
-        reload.run()
+        service.reload(service.store.names)
     except OptionError as error:
         result = str(error)
     audit("SIGHUP", account="", peer="localhost", result=result)
@@ -392,9 +393,7 @@ def _next_signal(received: SimpleQueue[int], seconds: float) -> int | None:
     return None
 
 
-def _open_sql_ports(
-    stack: ExitStack, run: RunOptions, server: MasterServer, reload: Reload
-) -> dict[str, tuple[str, int]]:
+def _open_sql_ports(stack: ExitStack, run: RunOptions, server: MasterServer) -> dict[str, tuple[str, int]]:
     """Open the SQL console and the replication port, which share the list of connections, and let ``stack`` close them.
     Return the host and the port number of each, by its name (``console``, ``replicas``).
 
@@ -418,11 +417,11 @@ def _open_sql_ports(
         from dumpfilter.console.connection import ConsoleServer
 
         port = server.port or (0 if replicas is None else replicas.port)
-        statements = executor(port=port, reload=reload.run, source=server.source)
+        statements = executor(port=port, source=server.source)
         users, roles = console.accounts(config.console_users, config.console_roles)
         made = ConsoleServer(statements, console, users, roles=roles, directory=directory)
         opened = stack.enter_context(made.running())
-        reload.on_change.append(
+        service.on_change.append(
             lambda config: opened.change_users(*console.accounts(config.console_users, config.console_roles))
         )
         ports["console"] = console.host, opened.port
@@ -434,7 +433,7 @@ def _open_sql_ports(
         served = ReplicaServer(replicas, service, places, statements, directory, max_connections=most)
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
-        reload.on_change.append(lambda config: served.change_users(config.replica_users, {}))
+        service.on_change.append(lambda config: served.change_users(config.replica_users, {}))
     return ports
 
 
@@ -446,46 +445,3 @@ def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iter
         yield "as though written with " + " ".join(map(str, write_filter.rules))
     for imposed in config.imposed:
         yield f"imposed: {imposed.name}: " + " ".join(map(str, imposed.filter.rules))
-
-
-@dataclass
-class Reload:
-    """The reload of the configuration file of a running master. Thread-safe."""
-
-    service: DumpFilterService
-    load: Callable[[], MasterConfig] | None
-    """The function that reads and checks the file. None: the master was started without a file."""
-    on_change: list[Callable[[MasterConfig], None]] = field(default_factory=list)
-    """Further functions that take over the new configuration. Each may raise OptionError to refuse it."""
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def run(self) -> None:
-        """Read the configuration file again, and put its users and filters into force, also in running dumps.
-
-        If the file cannot be used, the master keeps its present configuration, and the method raises OptionError. The
-        method also raises OptionError when the master has no configuration file.
-        """
-        if self.load is None:
-            raise OptionError("there is nothing to read again: the master was started without --config")
-        with self._lock:
-            try:
-                config = self.load()
-                self.service.check_reconfigurable(config)
-                for change in self.on_change:
-                    change(config)
-                ended = self.service.reconfigure(config)
-            except OptionError as error:
-                log.error(
-                    "the configuration was not read again",
-                    hint="the old one stays",
-                    reason=printable(str(error)),
-                )
-                raise OptionError(f"{error} (the old configuration stays)") from None
-            log.info(
-                "the configuration was read again",
-                users=len(config.users),
-                console_users=len(config.console_users),
-                imposed=len(config.imposed),
-                replicas=len(config.replicas),
-                registrations_ended=ended,
-            )

@@ -33,6 +33,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, MOST_PASSWORD, StoredPassword, to_bytes
 from dumpfilter.base.security.throttle import Recent, Throttle
+from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -387,6 +388,13 @@ class DumpFilterService:
         self.subjects = Subjects() if reader is None else reader.store.subjects
         self.config = config or MasterConfig()
         """The configuration in force. :meth:`reconfigure` replaces it."""
+        self.load: Callable[[NameRules], MasterConfig] | None = None
+        """The function that reads and checks the configuration file. Its argument says how the server that wrote the
+        binlog compares names. None: there is no file.
+        """
+        self.on_change: list[Callable[[MasterConfig], None]] = []
+        """Further functions that take over a new configuration. Each may raise OptionError to refuse it."""
+        self._reloading = threading.Lock()
         self.register = Register(self.subjects, write_filter, imposed=self.config.imposed)
         self.master_uuid = "" if reader is None else uuid_of(reader.store.binlogs)
         self.access = Access(self.config.users)
@@ -441,8 +449,10 @@ class DumpFilterService:
             slave = await reader.serve(lambda: self._register(request, peer))
             # The answer repeats the filter, which may have 10,000 rules.
             answer = await reader.serve(lambda: self._answer(slave))
-        version = printable(slave.peer.program_version)
-        audit_slave("Register", slave.peer, peer, rules=len(slave.filter.rules), version=version)
+        audit_slave("Register", slave.peer, peer)
+        imposed = [printable(each.name) for each in slave.imposed]
+        version, rules = printable(slave.peer.program_version), len(slave.filter.rules)
+        log.info("registered", peer=peer, **slave.peer.fields, rules=rules, version=version, imposed=imposed)
         return answer
 
     def _answer(self, slave: RegisteredSlave) -> pb.RegisterResponse:
@@ -551,13 +561,39 @@ class DumpFilterService:
             if self.drains.of(slave.peer) is not None:
                 slave.notify()
 
-    def check_reconfigurable(self, config: MasterConfig) -> None:
-        """Raise OptionError if ``config`` has no users, but the running master has. Without users every slave could
-        connect.
+    def reload(self, names: NameRules) -> None:
+        """Read the configuration file again by :attr:`load`, and put its users and filters into force, also in running
+        dumps. ``names`` says how the server that wrote the binlog compares names. Thread-safe.
+
+        If the file cannot be used, or has lost all its users, the present configuration stays. The error is logged, and
+        the method raises OptionError. The method also raises OptionError when there is no configuration file.
         """
-        if self.config.users and not config.users:
-            raise OptionError(
-                "no [[user]] is left, and every slave could connect: to open this master, restart it"
+        if self.load is None:
+            raise OptionError("there is nothing to read again: the master was started without --config")
+        with self._reloading:
+            try:
+                config = self.load(names)
+                if self.config.users and not config.users:
+                    raise OptionError(
+                        "no [[user]] is left, and every slave could connect: to open this master, restart it"
+                    )
+                for change in self.on_change:
+                    change(config)
+            except OptionError as error:
+                log.error(
+                    "the configuration was not read again",
+                    hint="the old one stays",
+                    reason=printable(str(error)),
+                )
+                raise OptionError(f"{error} (the old configuration stays)") from None
+            ended = self.reconfigure(config)
+            log.info(
+                "the configuration was read again",
+                users=len(config.users),
+                console_users=len(config.console_users),
+                imposed=len(config.imposed),
+                replicas=len(config.replicas),
+                registrations_ended=ended,
             )
 
     def reconfigure(self, config: MasterConfig) -> int:

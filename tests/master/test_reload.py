@@ -13,13 +13,14 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import Sha2Crypt
+from dumpfilter.binlog.format import DEFAULT_NAMES
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.base import AllFilters
 from dumpfilter.filter.filter import Filter
 from dumpfilter.master.config import Account, MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.process import Reload, _reload
+from dumpfilter.master.process import _reload
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -48,8 +49,8 @@ class Reloaded:
         self.write(text)
         self.server = MasterServer(BinlogStore(MYSQL_ROW), config=load_config(file))
         self.server.start()
-        self.reload = Reload(self.server.service, lambda: load_config(file))
-        self.console = MasterConsole(self.server.service, reload=self.reload.run)
+        self.server.service.load = lambda names: load_config(file, names=names)
+        self.console = MasterConsole(self.server.service)
         self.client = Client(self.server)
 
     def write(self, text: str) -> None:
@@ -176,7 +177,7 @@ def test_a_broken_file_keeps_the_old_configuration(
 def test_without_a_file_there_is_nothing_to_read(tmp_path: Path) -> None:
     server = MasterServer(BinlogStore(MYSQL_ROW))
     with pytest.raises(OptionError, match="without --config"):
-        Reload(server.service, None).run()
+        server.service.reload(DEFAULT_NAMES)
     server.stop(0)
 
 
@@ -222,9 +223,11 @@ def test_unregister_replica(master: Callable[[str], Reloaded]) -> None:
 
 def test_sighup_is_in_the_audit_log_if_the_master_has_a_file(master: Callable[[str], Reloaded]) -> None:
     one = master(user("a", "pa"))
+    service = one.server.service
     with capture_logs() as logs:
-        _reload(Reload(one.server.service, None))
-    assert logs == []
-    with capture_logs() as logs:
-        _reload(one.reload)
+        _reload(service)
+    service.load = None
+    with capture_logs() as nothing:
+        _reload(service)
+    assert nothing == []
     assert [line["result"] for line in logs if line.get("what") == "SIGHUP"] == ["ok"]
