@@ -437,8 +437,8 @@ class Dump:
             if number > 1 and not self.active:
                 return
             if piece.plan.size:
-                # While gRPC sends this chunk, the next ones are read.
-                self._reader.prepare(step, number, chunk_size)
+                # While gRPC sends this chunk, workers plan the next ones.
+                self._reader.prepare(step, number)
             MEASURED.send_delay.observe_since(piece.committed_at)
             self._register.progress(self._slave, piece.plan.file, piece.plan.end, piece.counts)
             told = piece.positions

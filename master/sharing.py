@@ -465,13 +465,10 @@ class SharedReader:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
-    def _make(
-        self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False, is_kept: bool = True
-    ) -> tuple[bytes, ...]:
+    def _make(self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False) -> tuple[bytes, ...]:
         with MEASURED.encode.measured():
             messages = tuple(piece.messages(chunk_size, cached=cached))
-        if is_kept:
-            self._messages.add(piece, messages)
+        self._messages.add(piece, messages)
         return messages
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
@@ -666,21 +663,14 @@ class SharedReader:
         if kept is None:
             # Another dump may wait for the same messages when this dump is cancelled.
             kept = await asyncio.shield(self._begin(piece, chunk_size))
-        if self._is_alone:
+        if len(self._dumps) < 2:
+            # Another dump has no use for the messages.
             self._messages.remove(piece)
         return kept
 
-    @property
-    def _is_alone(self) -> bool:
-        """Whether at most one dump is running, so that cached messages would be of no use to another."""
-        return len(self._dumps) < 2
-
-    def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Work ahead for a dump that is about to send a chunk (message) of ``step``. Near the step's end begin to plan
-        the following step. For a dump that is alone, make the messages of its next chunk.
-
-        ``number`` is the index of this next chunk in the step. A chunk with more than twice ``chunk_size`` bytes of
-        events may be split into several messages.
+    def prepare(self, step: Step, number: int) -> None:
+        """Begin to plan the step after ``step`` for a dump that is about to send a chunk near the end of ``step``.
+        ``number`` is the index of the next chunk in the step.
         """
         after = step.after
         if (
@@ -690,24 +680,6 @@ class SharedReader:
             and not self._is_end(after)
         ):
             self._request(after)
-        if self._is_alone:
-            self._loop.call_soon(self._make_next, step, number, chunk_size)
-
-    def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
-        """Make and cache the messages of the chunk with index ``number`` of ``step``, in this iteration of the asyncio
-        loop, before a dump asks for them.
-
-        If ``number`` lies behind the step's last chunk, make the messages of the next step's first chunk, if that step
-        is cached. Errors are ignored.
-        """
-        following = step if number < len(step.pieces) else self._steps.peek(step.after)
-        piece = None if following is None else following.pieces[number % len(step.pieces)]
-        if isinstance(piece, PlacedPlan) and piece not in self._messages:
-            # The dump that asks for the messages meets an error again.
-            with contextlib.suppress(Exception):
-                messages = self._make_here(piece, chunk_size)
-                if messages is not None:
-                    self._messages.add(piece, messages)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
         """Make a chunk's messages in this iteration of the asyncio loop, which takes less time than a hand-over to a
@@ -722,7 +694,7 @@ class SharedReader:
             self._loop.call_soon(self._begin_turn)
         self._made_here += 1
         try:
-            return self._make(piece, chunk_size, cached=True, is_kept=not self._is_alone)
+            return self._make(piece, chunk_size, cached=True)
         except NotCached:
             return None
 

@@ -82,5 +82,5 @@ class InlineReader:
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
         return list(piece.messages(chunk_size))
 
-    def prepare(self, step: Step, number: int, chunk_size: int) -> None:
+    def prepare(self, step: Step, number: int) -> None:
         pass
