@@ -83,18 +83,12 @@ class Dialect(NamedTuple):
     project's console (MySQL's client protocol).
     """
 
-    conditional_version: int | None
-    """The newest server version whose version comments ``/*!NNNNN … */`` are read as code.
+    marks: re.Pattern[str]
+    """The pattern of the marks ``/*!NNNNN`` and ``*/`` around code that only some servers execute. The lexer skips the
+    marks alone, and any ``*/`` outside quotes, since such comments can be nested. It skips other comments as a whole.
 
-    Comments for newer versions are skipped.
-
-    None stands for statements in a binlog, where every version comment is code. The server that wrote the binlog
-    turned the version comments that it did not execute into plain comments. With None, the lexer skips any ``*/``
-    outside quotes, since version comments can be nested.
-    """
-    mariadb_comments: bool
-    """Whether MariaDB's version comments ``/*M!NNNNN … */`` are read as code. If False, they are skipped like other
-    comments.
+    In a binlog each version comment is code: the server that wrote the binlog turned those that it did not execute into
+    plain comments.
     """
     undo_escapes: bool
     r"""Whether backslash escapes such as ``\n`` in a string are replaced in the token's value. If False, they stay.
@@ -103,12 +97,20 @@ class Dialect(NamedTuple):
     """
 
 
-CLIENT = Dialect(conditional_version=90704, mariadb_comments=False, undo_escapes=True)
-"""The dialect of the statements that clients send to this project's console, which is the dialect of MySQL 9.7.4."""
+# MySQL takes the sixth digit of a version for the comment's text unless white space follows it. One match takes several
+# marks, so that a text of only marks costs little time.
+_MYSQL_MARKS = r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5}(?:[0-9](?=[ \t-\r]))?)?|(?:\*/ )++|(?:\*/)++"
+CLIENT = Dialect(re.compile(rf"(?!/\*!99)(?:{_MYSQL_MARKS})"), undo_escapes=True)
+"""The dialect of the statements that clients send to this project's console. A version comment for a version from 99000
+on, which no server has, is skipped.
+"""
 
 BINLOG: dict[Family, Dialect] = {
-    "mysql": Dialect(conditional_version=None, mariadb_comments=False, undo_escapes=False),
-    "mariadb": Dialect(conditional_version=None, mariadb_comments=True, undo_escapes=False),
+    "mysql": Dialect(re.compile(_MYSQL_MARKS), undo_escapes=False),
+    "mariadb": Dialect(
+        re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"),
+        undo_escapes=False,
+    ),
 }
 """The dialects of the statements in a binlog, by the family of the server that wrote the binlog (MySQL or MariaDB)."""
 
@@ -141,16 +143,6 @@ _NAME = re.compile(rf"{_WORD_CHARACTER}++")
 # _NAME_KINDS is a tuple, because a look-up in a set would call the enum's slow hash function.
 _NAME_KINDS = (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING)
 
-# MySQL takes the sixth digit of a version for the comment's text unless white space follows it.
-_VERSION = r"[0-9]{5}(?:[0-9](?=[ \t-\r]))?"
-_CONDITIONAL = re.compile(rf"/\*!({_VERSION})?")
-# In a statement from a binlog, the lexer skips the marks /*! and */ of version comments. One match takes several
-# marks, so that a text of only marks costs little time.
-_BINLOG_MARKS = re.compile(rf"(?:/\*! )++|(?:/\*!)++(?:{_VERSION})?|(?:\*/ )++|(?:\*/)++")
-
-_MARIADB_MARKS = re.compile(
-    r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"
-)
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _IN_QUOTES = {
     "'": re.compile(r"''|\\(.)", re.DOTALL),
@@ -167,7 +159,6 @@ class Lexer:
         self.text = text
         self._dialect = dialect
         self._at = start
-        self._in_conditional = False
         self._behind_name = -1
         """The offset after the last name.
 
@@ -180,9 +171,7 @@ class Lexer:
         """
 
     def next(self) -> Token:
-        """Return the next token of the text. At the end of the text, every call returns a token of the kind END, or BAD
-        if a version comment is still open.
-        """
+        """Return the next token of the text. At the end of the text, every call returns a token of the kind END."""
         text = self.text
         while True:
             at = self._at
@@ -194,9 +183,7 @@ class Lexer:
                 return Token(TokenKind.NAME, name[0], at, name.end())
             match = _TOKEN.match(text, at)
             if match is None:
-                # The text ends here. If a version comment is still open, it has no end, so that the last token is BAD.
-                kind = TokenKind.BAD if self._in_conditional else TokenKind.END
-                return Token(kind, "", at, at)
+                return Token(TokenKind.END, "", at, at)
             group = match.lastgroup
             assert group is not None
             start, end = match.span(group)
@@ -246,38 +233,14 @@ class Lexer:
         return Token(kind, value, start, end)
 
     def _comment(self, at: int, behind: int) -> Token | None:
-        newest = self._dialect.conditional_version
-        if newest is None:
-            marks = _MARIADB_MARKS if self._dialect.mariadb_comments else _BINLOG_MARKS
-            if skipped := marks.match(self.text, at):
-                self._at = skipped.end()
-                return None
-        if self.text.startswith("*", at):
-            if not self._in_conditional:
-                return self._cut(TokenKind.SYMBOL, at, at + 1)
-            self._at = behind
-            self._in_conditional = False
+        if skipped := self._dialect.marks.match(self.text, at):
+            self._at = skipped.end()
             return None
-        begin = _CONDITIONAL.match(self.text, at) if newest is not None else None
-        if begin is None:
-            end = self.text.find("*/", behind) + 2
-        elif begin[1] is None or int(begin[1]) <= (newest or 0):
-            self._in_conditional = True
-            end = begin.end()
-        else:
-            end = self._end_of_newer_version(begin.end())
+        end = self.text.find("*/", behind) + 2
         if end < 2:
             return Token(TokenKind.BAD, "", at, len(self.text))
         self._at = end
         return None
-
-    def _end_of_newer_version(self, at: int) -> int:
-        end = self.text.find("*/", at)
-        while end >= 0:
-            if self.text.find("/*", at, end) < 0:
-                return end + 2
-            at, end = end + 2, self.text.find("*/", end + 2)
-        return 0
 
 
 def _unescape(match: re.Match[str]) -> str:
