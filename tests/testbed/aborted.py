@@ -63,6 +63,10 @@ WAYS = (
 )
 
 
+class EndedTooSoon(Exception):
+    """The error for a run that ended before it was aborted."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One aborted run: what is started, and how it is aborted."""
@@ -107,6 +111,8 @@ def abort(run: Run) -> list[str]:
             process.send_signal(signal.SIGABRT)
             process.wait()
             return [f"the command has not ended after {run.way}: {output.read_text(errors='replace')}"]
+        except EndedTooSoon:
+            return [f"the command ended by itself: {output.read_text(errors='replace')}"]
         finally:
             if process.poll() is None:
                 process.kill()
@@ -132,6 +138,7 @@ def _abort(run: Run, process: subprocess.Popen[bytes], mark: str) -> None:
         return
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(run.after)
+        raise EndedTooSoon
     if run.way == "kill -9 of the keeper":
         for pid, command in list(_processes(mark)):
             if "dumpfilter.testbed.keeper" in command and _parent(pid) == process.pid:
