@@ -20,12 +20,10 @@ from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.charsets import collation_name
 from dumpfilter.binlog.compression import NONE, TransactionPayload, decode_transaction_payload
 from dumpfilter.binlog.events import (
-    HEADER_LENGTH,
     LOG_EVENT_SUPPRESS_USE_F,
     MYSQL_GTIDS,
     ROWS,
     STMT_END_F,
-    EventHeader,
     EventType,
     shown_name,
 )
@@ -80,7 +78,7 @@ def show_events(
         # For SHOW BINLOG EVENTS … LIMIT 0, MySQL 9.7 shows all events, and MariaDB 10.11 shows one event.
         count = None if family == "mysql" else 1
     wanted = MOST_ROWS if count is None else min(count, MOST_ROWS)
-    events = _events(path, family, position)
+    events = _events(path, position)
     rows: list[list[Any]] = []
     info = 0
     for event in islice(events, offset, offset + wanted):
@@ -121,45 +119,25 @@ def _row(name: str, event: Event) -> list[Any]:
     ]
 
 
-def _events(path: Path, family: Family, position: int) -> Iterator[Event]:
+def _events(path: Path, position: int) -> Iterator[Event]:
     try:
         source = BufferedReader(open_regular(path))  # type: ignore[type-var]  # a FileIO
     except BinlogError:
         raise no_events("Could not find target log") from None
+    first = True
     with source:
-        size = source.seek(0, 2)
-        if position > size and family == "mariadb":
-            raise no_events(
-                f"Invalid pos specified. Requested from pos:{position} is greater than actual file size:{size}"
-            )
-        first = True
         try:
-            if 4 < position < size:
-                source.seek(0)
-                _check_place(source.read(4 + HEADER_LENGTH), position, family)
             for event in iter_events(source, file=path.name, start=max(position, 4)):
                 check_interrupted()
                 if first and 4 < event.offset == position and not _believable(event):
                     raise BinlogCorrupt("no event stands here")
                 first = False
                 yield from shown_events(event)
-        except BinlogTruncated as error:
-            if first:
-                truncated = "binlog truncated in the middle of event; consider out of disk space"
-                raise _wrong(family, position, truncated) from error
         except BinlogError as error:
-            at = position if first or error.position is None else error.position
-            text = (
-                "Event too big" if first else "Event crc check failed! Most likely there is event corruption."
-            )
-            raise _wrong(family, at, text) from error
-
-
-def _check_place(head: bytes, position: int, family: Family) -> None:
-    # MariaDB refuses a position inside the format description event. MySQL goes on with the next event.
-    end = 4 + EventHeader.unpack(head, 4).size if len(head) == 4 + HEADER_LENGTH else 0
-    if family == "mariadb" and position < end:
-        raise _wrong(family, position, "")
+            if first or not isinstance(error, BinlogTruncated):
+                at = position if first or error.position is None else error.position
+                reason = f"Error reading Log_event at position {at}: Failed decoding event: {error.what}"
+                raise no_events(reason) from error
 
 
 def _believable(event: Event) -> bool:
@@ -168,12 +146,6 @@ def _believable(event: Event) -> bool:
     # master's binlog, but most relay logs have checksums.
     known = not shown_name(event.type).startswith("Unknown")
     return known and (event.fd.checksum or event.header.end_log_pos in (0, event.offset + event.header.size))
-
-
-def _wrong(family: Family, position: int, reason: str) -> SqlError:
-    if family == "mariadb":
-        return no_events("Wrong offset or I/O error")
-    return no_events(f"Error reading Log_event at position {position}: Failed decoding event: {reason}")
 
 
 T = EventType

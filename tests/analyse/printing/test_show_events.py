@@ -72,32 +72,15 @@ def test_limit_0_of_mariadb_is_one_row() -> None:
     assert len(show(MARIADB, "mariadb", count=0)) == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "position", "text"),
-    [
-        (MYSQL, 300, "Error reading Log_event at position 300: Failed decoding event: "),
-        (MYSQL, 343, "Error reading Log_event at position 343: Failed decoding event: "),
-        (
-            MYSQL,
-            10277,
-            "Error reading Log_event at position 10277: Failed decoding event: binlog truncated in the middle of "
-            "event; consider out of disk ",
-        ),
-        (MARIADB, 5, "Wrong offset or I/O error"),
-        (MARIADB, 300, "Wrong offset or I/O error"),
-        (
-            MARIADB,
-            100_000,
-            "Invalid pos specified. Requested from pos:100000 is greater than actual file size:8689",
-        ),
-    ],
-)
-def test_a_position_without_an_event_is_the_servers_error(path: Path, position: int, text: str) -> None:
+@pytest.mark.parametrize(("path", "position"), [(MYSQL, 300), (MYSQL, 343), (MYSQL, 10277), (MARIADB, 300)])
+def test_a_position_without_an_event_is_an_error(path: Path, position: int) -> None:
     family: Family = "mariadb" if path is MARIADB else "mysql"
     with pytest.raises(SqlError) as caught:
         show(path, family, position=position)
     assert (caught.value.number, caught.value.sqlstate) == (1220, "HY000")
-    assert caught.value.message.startswith(f"Error when executing command SHOW BINLOG EVENTS: {text}")
+    assert caught.value.message.startswith(
+        f"Error when executing command SHOW BINLOG EVENTS: Error reading Log_event at position {position}: Failed "
+    )
 
 
 @pytest.mark.parametrize("position", range(199, 400))
