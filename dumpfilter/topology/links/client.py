@@ -66,12 +66,6 @@ class OpenLink:
         self.name = name
         self._process = process
 
-    def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Let the link's proxy connect new connections to another port and host, at which the source listens now. Open
-        connections stay as they are.
-        """
-        self._process.ask(self.name, "retarget", (host, target_port))
-
     def reshape(self, shape: LinkShape) -> None:
         """Give the link another rate, delay, jitter and scheduled outages.
 
@@ -122,7 +116,7 @@ class OpenLink:
 
     @property
     def counters(self) -> Counters:
-        """The link's present state, its bytes (passed in each direction, lost, and waiting) and its connections."""
+        """The link's present state, its bytes (passed in each direction, and waiting) and its connections."""
         found: Counters = self._process.ask(self.name, "counters")
         return found
 

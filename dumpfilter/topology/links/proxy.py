@@ -167,7 +167,6 @@ class _End(asyncio.BufferedProtocol):
                 self._under_way.popleft()
             line.held -= len(piece)
             if self._transport.is_closing():
-                self._link.lost += len(piece)
                 continue
             line.passed += len(piece)
             line.limit -= len(piece)
@@ -198,10 +197,8 @@ class _End(asyncio.BufferedProtocol):
         system would discard the bytes that wait for the target if it closed a socket with bytes that nobody has read.
         """
         _cancel(self._timer)
-        lost = sum(len(data or b"") for _, data in self._under_way)
+        self.other._line.held -= sum(len(data or b"") for _, data in self._under_way)
         self._under_way.clear()
-        self.other._line.held -= lost
-        self._link.lost += lost
         if self._transport is None:
             return
         if not in_order:
@@ -248,7 +245,6 @@ class _Connection:
             await link.loop.connect_accepted_socket(lambda: self.target, accepted)
             await asyncio.sleep(delay)
             await link.passes.wait()
-            host, port = link.address
             source = await _connected(host, port, link.shape)
             await link.loop.create_connection(lambda: self.source, sock=source)
         except (OSError, UnicodeError) as error:
@@ -299,7 +295,6 @@ class Link:
         """The open connections. The first one is read first."""
         self._accepted = 0
         """The number of connections that the link has accepted since it was opened."""
-        self.lost = 0
         self.passes = asyncio.Event()
         """Set while the link is up, so that bytes pass. During a cut there are no connections that wait for it."""
         self.passes.set()
@@ -317,12 +312,12 @@ class Link:
         self._begin_schedule()
 
     def counters(self) -> Counters:
-        """Return the link's state, its bytes (passed in each direction, lost, and waiting) and its connections, all
+        """Return the link's state, its bytes (passed in each direction, and waiting) and its connections, all
         counted since the link was opened.
         """
         passed = self.down.passed, self.up.passed
         held = self.down.held + self.up.held
-        return Counters(self.state, *passed, self.lost, held, self._accepted, len(self.connections))
+        return Counters(self.state, *passed, held, self._accepted, len(self.connections))
 
     def history(self) -> tuple[Happening, ...]:
         """Return the latest events of the link, oldest first: changes of its shape, cuts, silences and connections.
@@ -351,13 +346,6 @@ class Link:
         if has_other_outages:
             self._begin_schedule()
         self.update()
-
-    def retarget(self, address: tuple[str, int]) -> None:
-        """Let the proxy connect new connections to another address (host and port), at which the source listens now.
-        Open connections stay.
-        """
-        self.address = address
-        self.note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until

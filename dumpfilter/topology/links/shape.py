@@ -70,8 +70,6 @@ class Counters:
     """The bytes that reached the target: the binlog, and the rest of the protocol."""
     up: int = 0
     """The bytes that reached the source: requests and acknowledgements."""
-    lost: int = 0
-    """The bytes of both directions that were in the link when their connection ended."""
     waiting: int = 0
     """The bytes of both directions that are in the link now."""
     connections: int = 0
