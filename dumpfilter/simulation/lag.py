@@ -65,7 +65,8 @@ def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit:
     p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = np.zeros(len(delays), np.int64)
     if limit - max(delays) < worst:
-        _lag.time_above(committed, committed + lags, limit - np.array(delays, np.int64), above)
+        time_above = _lag.time_above_short if lags.dtype == np.int32 else _lag.time_above
+        time_above(committed, np.ascontiguousarray(lags), limit - np.array(delays, np.int64), above)
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above.tolist(), strict=True)
