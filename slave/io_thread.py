@@ -195,7 +195,7 @@ class IoThread(ChannelThread):
             with watching(self._tick, "slave-io-ticker"):
                 while not self.stopping and not self.ended:
                     try:
-                        self.ended = self._connect_and_receive()
+                        self._connect_and_receive()
                         reason = "the master ended the stream"
                     except Exception as error:
                         reason = self._reason_to_retry(error)
@@ -207,48 +207,31 @@ class IoThread(ChannelThread):
             self.connected = False
             self._receiver.close()
 
-    def _connect_and_receive(self) -> bool:
+    def _connect_and_receive(self) -> None:
         """Connect to the master, register, and receive one stream of events until the stream ends or fails.
 
-        Return True if the stream has reached the end of the newest binlog and the option ``once`` is set. Return False
-        if the thread shall connect again or is being stopped.
+        Set :attr:`ended` if the stream has reached the end of the newest binlog and the option ``once`` is set.
         """
         self.state = "Connecting to source"
         with connection.open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
             self.last_error, self.is_tls_error = "", False
-            call = self._begin_dump(stub, answer)
+            request = self._dump_request(answer)
+            call = stub.Dump(request)
+            self._sign_at = 0.0
+            self._watch(call, self._patience(request))
+            self._registration = stub, answer.slave_id
             self.connected = True
             self._owner.connected(answer)
             self.counters.count_connection()
             self.state = "Waiting for source to send event"
             try:
-                ended = self._receive(call)
+                self._receive(call)
             finally:
                 self._registration = None
-            if ended or self.stopping:
+            if self.ended or self.stopping:
                 self._unregister(stub, answer.slave_id)
-            return ended
-
-    def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> Any:
-        """Request a stream of events (dump) from the position up to which the slave has received. Return the running
-        gRPC call, from which the events are read.
-
-        ``answer`` is the master's answer to the registration, with the master's UUID and the slave's id.
-        """
-        by_gtid = self._receiver.begin_stream(
-            master_uuid=answer.master_uuid,
-            family=FAMILIES.get(answer.family, "mysql"),
-            names=names_from_proto(answer.filter.names),
-            auto_position=self.source.info.auto_position,
-        )
-        request = self._dump_request(answer, by_gtid=by_gtid)
-        call = stub.Dump(request)
-        self._sign_at = 0.0
-        self._watch(call, self._patience(request))
-        self._registration = stub, answer.slave_id
-        return call
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
         source = self.source
@@ -301,8 +284,20 @@ class IoThread(ChannelThread):
         except grpc.RpcError as error:
             log.debug("not unregistered", master=self.source.info.address, status=error.code().name)
 
-    def _dump_request(self, answer: pb.RegisterResponse, *, by_gtid: bool) -> pb.DumpRequest:
-        source, info = self.source, self._receiver.place.info
+    def _dump_request(self, answer: pb.RegisterResponse) -> pb.DumpRequest:
+        """Prepare the receiver for a new stream of events (dump). Return the request for the stream, which begins after
+        the events that the slave has received.
+
+        ``answer`` is the master's answer to the registration, with the master's UUID and the slave's id.
+        """
+        source = self.source
+        by_gtid = self._receiver.begin_stream(
+            master_uuid=answer.master_uuid,
+            family=FAMILIES.get(answer.family, "mysql"),
+            names=names_from_proto(answer.filter.names),
+            auto_position=source.info.auto_position,
+        )
+        info = self._receiver.place.info
         request = pb.DumpRequest(
             slave_id=answer.slave_id,
             other_filters_before=info.other_filters,
@@ -325,7 +320,7 @@ class IoThread(ChannelThread):
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
         return request
 
-    def _receive(self, call: Any) -> bool:
+    def _receive(self, call: Any) -> None:
         begun, size = time.monotonic(), 0
         try:
             for chunk, events in call:
@@ -340,12 +335,11 @@ class IoThread(ChannelThread):
                     self._damaged_in_a_row = 0
                 self._silent_until = time.monotonic() + self.source.options.net_timeout
                 if chunk.end_of_log and self.source.options.once:
-                    return True
-            return False
+                    self.ended = True
+                    break
         except grpc.RpcError:
-            if self.stopping:
-                return False
-            raise
+            if not self.stopping:
+                raise
         finally:
             connection.end_stream(call)
             self._stream_rate = _rate(size, time.monotonic() - begun)

@@ -125,17 +125,14 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     a file.
     """
     try:
-        after = path.stat().st_size
-        if after >= end:
+        size = path.stat().st_size
+        if size >= end:
             with path.open("rb", buffering=_READ_BUFFER) as file:
-                after = start
-                for event in iter_events(file, file=str(path), start=start, end=end):
-                    yield event
-                    after = event.offset + len(event.raw)
+                yield from iter_events(file, file=str(path), start=start, end=end)
     except (OSError, BinlogError) as error:
         raise unusable(path, error, str(error)) from error
-    if after < end:
-        raise RelayLogDamaged(f"{path}: ends at {after}, but the slave has received events up to {end}")
+    if size < end:
+        raise RelayLogDamaged(f"{path}: ends at {size}, but the slave has received events up to {end}")
 
 
 def _widened(position: int, end_log_pos: int) -> int:
