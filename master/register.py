@@ -300,12 +300,8 @@ class RegisteredSlave:
         transactions that they sent.
         """
         filters = [one.filter for one in (self.flags, *self.earlier)]
-        origin = self.origin
-        lists = (
-            ()
-            if origin is None
-            else (origin.ignore_server_ids, origin.do_domain_ids, origin.ignore_domain_ids)
-        )
+        origin = self.origin or OriginFilter()
+        lists = origin.ignore_server_ids, origin.do_domain_ids, origin.ignore_domain_ids
         of_rules = sum(_RULE_WEIGHT * len(one.rules) + _CHARACTER_WEIGHT * one.characters for one in filters)
         return _SLAVE_WEIGHT + of_rules + _ID_WEIGHT * sum(map(len, lists))
 

@@ -34,6 +34,7 @@ from dumpfilter.base.errors import (
     PositionError,
 )
 from dumpfilter.base.options.values import FIRST_EVENT
+from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
@@ -47,6 +48,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import (
     DumpStart,
     ReplicaAhead,
+    Wanted,
     check_no_hole,
     find_position,
     is_event,
@@ -54,7 +56,7 @@ from dumpfilter.master.dump_start import (
     start_after,
 )
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Drained
+from dumpfilter.master.who import Drained, Peer
 
 MAX_FILE_NAME = 512
 """The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""
@@ -79,16 +81,6 @@ ANNOTATE_ROWS = 2
 
 
 @dataclass(frozen=True)
-class Registration:
-    """The content of COM_REGISTER_SLAVE: the server id, host and port that a replica states for SHOW REPLICAS."""
-
-    server_id: int
-    host: str
-    """The replica's option ``report_host``, usually empty."""
-    port: int
-
-
-@dataclass(frozen=True)
 class DumpRequest:
     """The content of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID: server id, flags, and the position or the GTIDs at which
     the dump begins.
@@ -99,11 +91,7 @@ class DumpRequest:
     """Flags such as NON_BLOCK. The flag 2 is HEARTBEAT_V2 in a request to MySQL, and ANNOTATE_ROWS in a request to
     MariaDB.
     """
-    file: str
-    """The binlog file. Empty for the first one, and for a start by GTID."""
-    position: int
-    gtid_set: GtidSet | None = None
-    """The GTIDs that the replica has, or None if the dump begins at a file and position."""
+    wanted: Wanted
 
 
 def fatal(text: str) -> SqlError:
@@ -113,9 +101,9 @@ def fatal(text: str) -> SqlError:
     return SqlError(FATAL, "HY000", text)
 
 
-def parse_register_replica(data: bytes) -> Registration:
-    """Parse the command COM_REGISTER_SLAVE, by which a replica names itself. ``data`` is the packet after the command
-    byte. Raises MalformedPacket if the packet ends too early.
+def parse_register_replica(data: bytes) -> Peer:
+    """Parse the command COM_REGISTER_SLAVE, by which a replica states its server id, host and port for SHOW REPLICAS.
+    ``data`` is the packet after the command byte. Raises MalformedPacket if the packet ends too early.
     """
     fields = Fields(data)
     server_id = fields.uint(4)
@@ -126,7 +114,7 @@ def parse_register_replica(data: bytes) -> Registration:
     port = fields.uint(2)
     # The replication rank and the source's server id have had no meaning since MySQL 4.
     fields.take(8)
-    return Registration(server_id, host, port)
+    return Peer(server_id=server_id, host=printable(host), port=port)
 
 
 def parse_binlog_dump(data: bytes) -> DumpRequest:
@@ -139,7 +127,7 @@ def parse_binlog_dump(data: bytes) -> DumpRequest:
     position = fields.uint(4)
     flags = fields.uint(2)
     server_id = fields.uint(4)
-    return DumpRequest(server_id, flags, _file_name(fields.read()), position)
+    return DumpRequest(server_id, flags, Wanted(None, _file_name(fields.read()), position))
 
 
 def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
@@ -165,7 +153,7 @@ def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
         gtid_set = decode_previous_gtids(encoded)
     except BinlogCorrupt as error:
         raise SqlError(1773, "HY000", f"Malformed GTID set encoding. {error}") from None
-    return DumpRequest(server_id, flags, file, position, gtid_set)
+    return DumpRequest(server_id, flags, Wanted(gtid_set, file, position))
 
 
 def parse_connect_state(text: str) -> MariadbGtidSet:

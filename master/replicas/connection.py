@@ -16,6 +16,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -100,8 +101,9 @@ class ReplicaConnection(Connection):
     ) -> None:
         super().__init__(port, client, address, number)
         self._service = port.service
-        self._registration = answers.Registration(0, "", 0)
-        self._peer: Peer
+        self._registration = Peer()
+        """The server id, host and port that the replica states by COM_REGISTER_SLAVE."""
+        self._peer = Peer()
         """The replica's identity, by which the replica's filter is chosen. Set when the replica asks for a dump."""
         self._request_name = ""
         """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
@@ -131,30 +133,27 @@ class ReplicaConnection(Connection):
         await self._send_ok()
 
     async def _com_binlog_dump(self, data: bytes) -> None:
-        request = answers.parse_binlog_dump(data)
-        await self._dump(request, "Binlog Dump")
+        await self._dump("Binlog Dump", lambda: answers.parse_binlog_dump(data))
 
     async def _com_binlog_dump_gtid(self, data: bytes) -> None:
-        try:
+        def parse() -> answers.DumpRequest:
             if self._family == "mariadb":
                 raise ER_UNKNOWN_COM_ERROR()
-            # A large GTID set takes a while.
-            request = await self._service.reader.serve(
-                self.counted(lambda: answers.parse_binlog_dump_gtid(data))
-            )
-        except DumpfilterError as error:
-            # A slave may have lost its relay log since the replica logged in.
-            raise answers.failure(error) from error
-        await self._dump(request, "Binlog Dump GTID")
+            return answers.parse_binlog_dump_gtid(data)
 
-    async def _dump(self, request: answers.DumpRequest, name: str) -> None:
-        """Serve the dump that ``request`` asks for until it ends. Raises SqlError with the error that the replica gets.
+        await self._dump("Binlog Dump GTID", parse)
+
+    async def _dump(self, name: str, parse: Callable[[], answers.DumpRequest]) -> None:
+        """Serve the dump that a command asks for until it ends. ``parse`` returns the request of the command. Raises
+        SqlError with the error that the replica gets.
 
         ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
         """
-        self._request_name = name
-        peer = self._peer = self._applicant(request)
+        self._request_name, self._peer = name, self._registration
         try:
+            # A large GTID set takes a while. A slave may have lost its relay log since the replica logged in.
+            request = await self._service.reader.serve(self.counted(parse))
+            self._peer = self._applicant(request)
             with self.port.places.take(Kind.DUMP, self._address):
                 await self._serve_dump(request)
         except DumpfilterError as error:
@@ -166,9 +165,9 @@ class ReplicaConnection(Connection):
                 number=failed.number,
                 error=printable(str(error)),
             )
-            if failed.number == answers.FATAL and peer.server_id:
+            if failed.number == answers.FATAL and self._peer.server_id:
                 # A replica stops at this error, and shows its text. The master's status shows the text, too.
-                self._service.known_slaves.refuse(peer, failed.message)
+                self._service.known_slaves.refuse(self._peer, failed.message)
             raise failed from error
         finally:
             self._request_name = ""
@@ -189,11 +188,13 @@ class ReplicaConnection(Connection):
     async def _serve_dump(self, request: answers.DumpRequest) -> None:
         service, state = self._service, self._state
         await service.reader.serve(lambda: self._check_client(state))
-        gtids, text = request.gtid_set, state.connect_state
+        wanted, text = (
+            replace(request.wanted, ignores_duplicates=state.ignores_duplicates),
+            state.connect_state,
+        )
         if text is not None and self._family == "mariadb":
             parse = functools.partial(answers.parse_connect_state, text)
-            gtids = await service.reader.serve(self.counted(parse))
-        wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
+            wanted = replace(wanted, gtids=await service.reader.serve(self.counted(parse)))
         slave = await self._registered()
         try:
             await self._serve_registered(wanted, slave, request.flags)
@@ -388,15 +389,14 @@ class ReplicaConnection(Connection):
         """
         assert self.session is not None
         server_id = request.server_id or self._registration.server_id
-        return Peer(
+        return replace(
+            self._registration,
             user=self.session.user,
             # Only MySQL's replicas since 8.0 tell the name of their channel.
             channel=self._login.attributes.get(_CHANNEL_ATTRIBUTE, "")[:MAX_NAME],
             server_id=server_id,
             endpoint=self._address,
             uuid=_uuid(self._state.uuid, server_id),
-            host=printable(self._registration.host),
-            port=self._registration.port,
             protocol=MYSQL_PROTOCOL,
             program_version=printable(self._program),
         )

@@ -10,6 +10,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import MalformedPacket
+from dumpfilter.master.dump_start import Wanted
 from dumpfilter.master.replicas.answers import (
     MAX_FILE_NAME,
     MAX_GTID_SOURCES,
@@ -37,19 +38,18 @@ def test_the_registration_of_a_replica() -> None:
 
 def test_a_request_with_file_and_position() -> None:
     found = parse_binlog_dump(DUMP)
-    assert (found.server_id, found.flags, found.file, found.position) == (101, 2, "bin.000001", 4)
-    assert found.gtid_set is None
+    assert (found.server_id, found.flags, found.wanted) == (101, 2, Wanted(None, "bin.000001", 4))
 
 
 def test_a_file_name_may_end_in_nul() -> None:
-    assert parse_binlog_dump(DUMP + b"\0").file == "bin.000001"
+    assert parse_binlog_dump(DUMP + b"\0").wanted.file == "bin.000001"
 
 
 @pytest.mark.parametrize("text", ["", f"{UUID}:1-5:7", f"{UUID}:1-5:tag:1-9"])
 def test_a_request_with_gtids(text: str) -> None:
     found = parse_binlog_dump_gtid(by_gtid(text, b"bin.000002"))
-    assert (found.server_id, found.file, found.position) == (101, "bin.000002", 4)
-    assert found.gtid_set == MysqlGtidSet.parse(text)
+    wanted = Wanted(MysqlGtidSet.parse(text), "bin.000002", 4)
+    assert (found.server_id, found.wanted) == (101, wanted)
 
 
 def test_a_set_of_too_many_servers_is_refused_by_its_first_bytes() -> None:
@@ -57,7 +57,7 @@ def test_a_set_of_too_many_servers_is_refused_by_its_first_bytes() -> None:
         body = b"".join(struct.pack(">QQ", 1, n) + struct.pack("<QQQ", 1, 1, 2) for n in range(servers))
         return struct.pack("<HIIQI", 2, 101, 0, 4, 8 + len(body)) + struct.pack("<Q", servers) + body
 
-    found = parse_binlog_dump_gtid(request(MAX_GTID_SOURCES)).gtid_set
+    found = parse_binlog_dump_gtid(request(MAX_GTID_SOURCES)).wanted.gtids
     assert found is not None
     assert found.count() == MAX_GTID_SOURCES
     with pytest.raises(SqlError, match="at most 4096") as caught:
