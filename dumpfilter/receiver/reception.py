@@ -22,29 +22,14 @@ from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff
+from dumpfilter.binlog import events
 from dumpfilter.binlog.context_events import Rotate, decode_rotate
-from dumpfilter.binlog.events import (
-    CHECKSUM_LENGTH,
-    HEADER_LENGTH,
-    LOG_EVENT_ARTIFICIAL_F,
-    EventHeader,
-    EventType,
-    event_name,
-    is_sound,
-    seal,
-)
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import empty_set, parse_gtid_set, shortened
 from dumpfilter.index.fileset import BinlogFile, gtids_through
+from dumpfilter.receiver import login
 from dumpfilter.receiver._deframe_kernels import HEARTBEATS
 from dumpfilter.receiver.deframing import Deframer, Item, LargeEvent
-from dumpfilter.receiver.login import (
-    MOST_POSITION,
-    SourceConnection,
-    SourceFacts,
-    ask_facts,
-    find_credentials,
-)
 from dumpfilter.receiver.store import BinlogDirectory, OpenFile, Sync, check_binlog_name, is_binlog_name
 from dumpfilter.receiver.url import SourceUrl
 
@@ -128,7 +113,9 @@ class Reception:
         facts: the source's family, version, UUID and binlog files, which were queried after the login.
     """
 
-    def __init__(self, follower: Follower, connection: SourceConnection, facts: SourceFacts) -> None:
+    def __init__(
+        self, follower: Follower, connection: login.SourceConnection, facts: login.SourceFacts
+    ) -> None:
         self._follower = follower
         self._connection = connection
         self._facts = facts
@@ -228,10 +215,10 @@ class Reception:
             while (item := deframer.next()) is not None:
                 if isinstance(item, memoryview):
                     # The readers of the loop get the same bytes that the store gets.
-                    file, events = self._current_file(), bytes(item)
+                    file, data = self._current_file(), bytes(item)
                     end = file.end
                     self._append(file, item)
-                    turns.received(file.name, end, events)
+                    turns.received(file.name, end, data)
                     self._is_told = True
                 elif isinstance(item, bytes) and _is_heartbeat(item):
                     self._control(item)
@@ -329,7 +316,7 @@ class Reception:
         size = dict(logs or []).get(name)
         if size is not None and size < opened.end:
             raise opened.replaced(f"has {size} bytes, and the store has {opened.end} of it")
-        if position > MOST_POSITION:
+        if position > login.MOST_POSITION:
             raise E.SourceRefused(
                 f"{name}: at {position}: no server can be asked for a place behind 4 GiB; remove the file and "
                 "its line in the index, and it is fetched again"
@@ -418,7 +405,7 @@ class Reception:
                 raise E.ConnectionLost(f"{self._connection.url}: the source ended the dump")
             self._check_whole()
             return False
-        if first != 0 or len(payload) < 1 + HEADER_LENGTH:
+        if first != 0 or len(payload) < 1 + events.HEADER_LENGTH:
             raise self._damaged(f"a packet of {len(payload)} bytes that begins with {first:#04x}")
         self._controls += 1
         if time.monotonic() - self._controls_since > _CONTROL_SECONDS:
@@ -426,20 +413,20 @@ class Reception:
         if self._controls > _ENDLESS_CONTROL:
             raise self._damaged("packets without end that hold no events")
         event = payload[1:]
-        header = EventHeader.unpack(event)
+        header = events.EventHeader.unpack(event)
         if header.size != len(event):
             raise self._damaged(
-                f"a {event_name(header.type)} event whose length is {header.size}, in a packet with {len(event)} bytes "
-                "for it"
+                f"a {events.event_name(header.type)} event whose length is {header.size}, in a packet with "
+                f"{len(event)} bytes for it"
             )
-        is_artificial = bool(header.flags & LOG_EVENT_ARTIFICIAL_F) or header.end_log_pos == 0
-        if header.type == EventType.ROTATE and is_artificial:
+        is_artificial = bool(header.flags & events.LOG_EVENT_ARTIFICIAL_F) or header.end_log_pos == 0
+        if header.type == events.EventType.ROTATE and is_artificial:
             return self._begin(event)
-        if header.type == EventType.FORMAT_DESCRIPTION:
+        if header.type == events.EventType.FORMAT_DESCRIPTION:
             self._describe(event, header)
         elif header.type in HEARTBEATS:
             self._heartbeat(event, header)
-        elif header.type in (EventType.ROTATE, EventType.STOP) and not is_artificial:
+        elif header.type in (events.EventType.ROTATE, events.EventType.STOP) and not is_artificial:
             self._close(event, header)
             if self._last and self._named == self._last:
                 return False
@@ -452,10 +439,10 @@ class Reception:
         Return False if the dump shall end here, because the named file comes after the last wanted one, and otherwise
         True. Raises SourceStreamDamaged for a file or position that cannot follow.
         """
-        body = event[HEADER_LENGTH:]
+        body = event[events.HEADER_LENGTH :]
         # Before the format description event, only a right checksum says that there is one.
-        if len(body) > 8 + CHECKSUM_LENGTH and is_sound(event):
-            body = body[:-CHECKSUM_LENGTH]
+        if len(body) > 8 + events.CHECKSUM_LENGTH and events.is_sound(event):
+            body = body[: -events.CHECKSUM_LENGTH]
         name, position = self._rotate(body)
         base, number = check_binlog_name(name)
         file = self._file
@@ -508,7 +495,7 @@ class Reception:
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
-    def _describe(self, event: bytes, header: EventHeader) -> None:
+    def _describe(self, event: bytes, header: events.EventHeader) -> None:
         """Process a format description event: begin a file in the store with the event, or check that the store's file
         begins with an equal event.
 
@@ -517,11 +504,14 @@ class Reception:
         """
         if not self._named or self._file is not None:
             raise self._damaged("a format description event that does not stand at the begin of a file")
-        if self._named_position != FIRST_EVENT and event[-CHECKSUM_LENGTH - 1 : -CHECKSUM_LENGTH] == b"\0":
+        if (
+            self._named_position != FIRST_EVENT
+            and event[-events.CHECKSUM_LENGTH - 1 : -events.CHECKSUM_LENGTH] == b"\0"
+        ):
             # At the begin of a dump inside a file MariaDB clears the time of creation. Without checksums it does not
             # compute the event's own checksum again.
             changed = bytearray(event)
-            seal(changed)
+            events.seal(changed)
             event = bytes(changed)
         try:
             description = FormatDescription.parse(event)
@@ -542,30 +532,30 @@ class Reception:
         self._file = file
         self._deframer.checksum = description.checksum
 
-    def _heartbeat(self, event: bytes, header: EventHeader) -> None:
+    def _heartbeat(self, event: bytes, header: events.EventHeader) -> None:
         """Check that the position of a heartbeat is the position up to which events were received. Raises
         SourceStreamDamaged if it is not. While the store's file has events that the source has not sent again, nothing
         is checked.
         """
         file = self._file
-        if header.type != EventType.HEARTBEAT or file is None or file.is_ahead:
+        if header.type != events.EventType.HEARTBEAT or file is None or file.is_ahead:
             return
-        name = event[HEADER_LENGTH:]
+        name = event[events.HEADER_LENGTH :]
         ours = file.name.encode("utf-8", "surrogateescape")
-        is_ours = name[: len(ours)] == ours and len(name) - len(ours) in (0, CHECKSUM_LENGTH)
-        if is_ours and header.end_log_pos not in (0, file.position & MOST_POSITION):
+        is_ours = name[: len(ours)] == ours and len(name) - len(ours) in (0, events.CHECKSUM_LENGTH)
+        if is_ours and header.end_log_pos not in (0, file.position & login.MOST_POSITION):
             raise self._damaged(f"a heartbeat from {header.end_log_pos}; events are missing")
 
-    def _close(self, event: bytes, header: EventHeader) -> None:
+    def _close(self, event: bytes, header: events.EventHeader) -> None:
         """Store a Rotate or Stop event with which the server closed the file. Raises SourceStreamDamaged for a
         malformed event.
         """
         file = self._current_file()
-        if header.end_log_pos != (file.position + header.size) & MOST_POSITION:
-            raise self._damaged(f"a {event_name(header.type)} event that ends at {header.end_log_pos}")
-        if file.description.checksum and not is_sound(event):
-            raise self._damaged(f"a {event_name(header.type)} event with a wrong checksum")
-        if header.type == EventType.ROTATE:
+        if header.end_log_pos != (file.position + header.size) & login.MOST_POSITION:
+            raise self._damaged(f"a {events.event_name(header.type)} event that ends at {header.end_log_pos}")
+        if file.description.checksum and not events.is_sound(event):
+            raise self._damaged(f"a {events.event_name(header.type)} event with a wrong checksum")
+        if header.type == events.EventType.ROTATE:
             file.next_name = self._rotate(file.description.body(event)).name
             check_binlog_name(file.next_name)
         self._append(file, memoryview(event))
@@ -614,7 +604,7 @@ def _purged(name: str, said: str) -> E.SourcePurged:
 
 def _is_heartbeat(payload: bytes) -> bool:
     """Tell whether a packet may hold a heartbeat event, judged by its event type."""
-    return len(payload) > 1 + HEADER_LENGTH and payload[0] == 0 and payload[5] in HEARTBEATS
+    return len(payload) > 1 + events.HEADER_LENGTH and payload[0] == 0 and payload[5] in HEARTBEATS
 
 
 def _is_past(file: OpenFile, last: str) -> bool:
@@ -676,7 +666,7 @@ class Follower:
         options: FollowOptions | None = None,
         *,
         on_progress: Callable[[], None] = lambda: None,
-        on_connect: Callable[[SourceFacts], None] = lambda facts: None,
+        on_connect: Callable[[login.SourceFacts], None] = lambda facts: None,
     ) -> None:
         self.url = url
         self.store = store
@@ -693,7 +683,7 @@ class Follower:
         self.on_progress = on_progress
         self._on_connect = on_connect
         self._stopped = threading.Event()
-        self._connection: SourceConnection | None = None
+        self._connection: login.SourceConnection | None = None
         self.turns: Turns | None = None
         """The event loop that waits for the source while few events arrive. None: the thread of :meth:`run` waits
         itself.
@@ -749,7 +739,7 @@ class Follower:
         if self.url.socket or self._has_warned:
             return
         self._has_warned = True
-        gets = find_credentials(self.url).impostor_gets()
+        gets = login.find_credentials(self.url).impostor_gets()
         if gets:
             log.warning(
                 "source not verified",
@@ -772,12 +762,12 @@ class Follower:
         stream of events), or the last wanted file is complete. Raises DumpfilterError for any error of the connection,
         the source or the store.
         """
-        connection = SourceConnection(self.url)
+        connection = login.SourceConnection(self.url)
         self._connection = connection
         try:
             if self._stopped.is_set():
                 return
-            facts = ask_facts(connection)
+            facts = login.ask_facts(connection)
             self.store.recognize(facts.family, facts.server_uuid, str(self.url))
             self.progress.files = facts.logs or []
             first, last = self._range(facts)
@@ -798,7 +788,7 @@ class Follower:
             connection.close()
             self.store.close_file()
 
-    def _range(self, facts: SourceFacts) -> tuple[str, str]:
+    def _range(self, facts: login.SourceFacts) -> tuple[str, str]:
         """Return the first and the last file to receive, from the URL's options ``from`` and ``to``.
 
         Only an empty store (directory of received files) begins at the first file. An empty name stands for the

@@ -23,15 +23,8 @@ from dumpfilter.base.files import DirectoryLock, writing
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.state_file import Format, State, StateFile
+from dumpfilter.binlog import events
 from dumpfilter.binlog.context_events import decode_rotate
-from dumpfilter.binlog.events import (
-    FLAGS_OFFSET,
-    HEADER_LENGTH,
-    LOG_EVENT_BINLOG_IN_USE_F,
-    MAGIC,
-    EventHeader,
-    EventType,
-)
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.reader import open_regular, read_format_description, read_into
 from dumpfilter.index.index_file import GrowingFile, LogWriter
@@ -134,7 +127,7 @@ def find_end(path: Path, description: FormatDescription) -> tuple[int, int]:
 
     ``description`` is the file's format description. Raises BinlogError for a file that cannot be read.
     """
-    last, at = len(MAGIC), len(MAGIC) + len(description.raw)
+    last, at = len(events.MAGIC), len(events.MAGIC) + len(description.raw)
     is_wrong = False
     with open_regular(path) as source:
         size = os.fstat(source.fileno()).st_size
@@ -145,7 +138,7 @@ def find_end(path: Path, description: FormatDescription) -> tuple[int, int]:
             if offset >= 0:
                 last, at = at + offset, at + end
                 continue
-            length = EventHeader.unpack(data.data).size if got >= HEADER_LENGTH else size
+            length = events.EventHeader.unpack(data.data).size if got >= events.HEADER_LENGTH else size
             if at + length > size:
                 break
             # The event is larger than the buffer.
@@ -175,8 +168,8 @@ class OpenFile(GrowingFile):
         """Create a file with the format description event ``head`` (raw bytes; ``description`` is the same event,
         parsed). The file is marked as in use (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError.
         """
-        marked = bytearray(MAGIC + head)
-        marked[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
+        marked = bytearray(events.MAGIC + head)
+        marked[events.FLAGS_OFFSET] |= events.LOG_EVENT_BINLOG_IN_USE_F
         made = cls.create(path, bytes(marked))
         made.description = description
         return made
@@ -200,10 +193,10 @@ class OpenFile(GrowingFile):
         cut = made.end - end
         try:
             made.cut(end)
-            event = made.read(last, end - last if end - last < _LONGEST_CLOSING else HEADER_LENGTH)
-            kind = EventHeader.unpack(event).type
-            made.is_closed = kind in (EventType.ROTATE, EventType.STOP)
-            if kind == EventType.ROTATE:
+            event = made.read(last, end - last if end - last < _LONGEST_CLOSING else events.HEADER_LENGTH)
+            kind = events.EventHeader.unpack(event).type
+            made.is_closed = kind in (events.EventType.ROTATE, events.EventType.STOP)
+            if kind == events.EventType.ROTATE:
                 made.next_name = decode_rotate(description.body(event)).name
             if made.is_closed:
                 made.clear_in_use()
@@ -277,10 +270,10 @@ class OpenFile(GrowingFile):
         """Clear LOG_EVENT_BINLOG_IN_USE_F in the file's header, as a server does when it closes a file. Raises
         OutputError.
         """
-        flags = self.read(FLAGS_OFFSET, 1)[0]
-        if flags & LOG_EVENT_BINLOG_IN_USE_F:
+        flags = self.read(events.FLAGS_OFFSET, 1)[0]
+        if flags & events.LOG_EVENT_BINLOG_IN_USE_F:
             with writing(self.path):
-                os.pwrite(self._fd, bytes([flags & ~LOG_EVENT_BINLOG_IN_USE_F]), FLAGS_OFFSET)
+                os.pwrite(self._fd, bytes([flags & ~events.LOG_EVENT_BINLOG_IN_USE_F]), events.FLAGS_OFFSET)
             self.is_synced = False
 
 

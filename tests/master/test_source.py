@@ -202,7 +202,7 @@ def test_an_unforeseen_error_is_shown_and_the_source_is_tried_again(
     with following(followed(source, tmp_path)):
         pass
     with monkeypatch.context() as patched:
-        patched.setattr("dumpfilter.receiver.reception.ask_facts", lambda connection: 1 // 0)
+        patched.setattr("dumpfilter.receiver.login.ask_facts", lambda connection: 1 // 0)
         thread = SourceThread(followed(source, tmp_path), retry_seconds=0.05)
         wait_until(lambda: thread.state == "failed")
         assert "ZeroDivisionError" in str(thread.error)
