@@ -23,7 +23,7 @@ from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.listening import Endpoint
-from dumpfilter.base.security.tls import TlsSource, temporary_tls
+from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
@@ -302,15 +302,16 @@ class Edge:
             for served in self.channels.values():
                 served.serve(slave)
             if self._for_replicas:
-                tls = self._tls or temporary_tls(options.replica_host, self._ca)
                 for name, port in self._for_replicas.items():
                     served = self.channels[name]
                     replicas = ReplicaServer(
-                        Endpoint(options.replica_host, port, tls=tls, insecure=self._insecure),
+                        Endpoint(
+                            options.replica_host, port, tls=self._tls, ca=self._ca, insecure=self._insecure
+                        ),
                         served,
                         self._places,
                         executor,
-                        directory,
+                        directory=directory,
                         max_connections=MAX_DUMPS,
                     )
                     self.chosen_ports[name] = stack.enter_context(replicas.running(self._loop, channel=name))

@@ -430,7 +430,9 @@ def _open_sql_ports(stack: ExitStack, run: RunOptions, server: MasterServer) -> 
 
         most, places = server.max_connections, server.places
         statements = executor(port=replicas.port)
-        served = ReplicaServer(replicas, service, places, statements, directory, max_connections=most)
+        served = ReplicaServer(
+            replicas, service, places, statements, directory=directory, max_connections=most
+        )
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
         service.on_change.append(lambda config: served.change_users(config.replica_users, {}))

@@ -599,14 +599,11 @@ class ReplicaFilters:
         only what the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to
         connect.
 
-        Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when the filter
+        Warn when the filter is now wider than when the master adopted it last. Raises FilterUnreadable when the filter
         cannot be read.
         """
         assert entry.connect is not None
-        try:
-            own = self._read(entry.connect, peer)
-        except FilterUnreadable as error:
-            raise ReplicaRefused(f"adopt: {error}", momentary=error.momentary) from None
+        own = self._read(entry.connect, peer)
         if own.not_dropped:
             log.warning(
                 "rules of the replica are not adopted, since each text can be one rule or several",

@@ -33,9 +33,7 @@ from dumpfilter.console.auth import CACHING_SHA2, NATIVE
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.port import (
     CAPABILITIES,
-    DEFAULT_DENIAL_SECONDS,
     ClientPort,
-    ConnectionDirectory,
     Greeting,
 )
 from dumpfilter.console.serving_loop import ServingLoop
@@ -519,7 +517,7 @@ class ReplicaServer(ClientPort):
 
     ``executor`` executes the SQL statements that the port does not answer itself. ``service`` is the master's gRPC
     service, whose binlog, register of slaves and filters of replicas the dumps use. ``places`` limits the number of
-    concurrent dumps.
+    concurrent dumps. ``options`` are further parameters of the port, such as ``max_connections``.
 
     Replicas are registered like dumpfilter's slaves. So the dumps of both share the scans of the binlog, and the
     decisions of equal filters.
@@ -534,21 +532,16 @@ class ReplicaServer(ClientPort):
         service: DumpFilterService,
         places: Places,
         executor: Executor,
-        directory: ConnectionDirectory,
-        *,
-        max_connections: int,
-        denial_seconds: float = DEFAULT_DENIAL_SECONDS,
+        **options: Any,
     ) -> None:
         super().__init__(
             executor,
             endpoint,
             service.config.replica_users,
             roles={},
-            directory=directory,
-            max_connections=max_connections,
-            denial_seconds=denial_seconds,
             threads=_STATEMENT_THREADS,
             threads_of_user=_THREADS_OF_USER,
+            **options,
         )
         self.service = service
         self.places = places

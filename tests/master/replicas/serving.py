@@ -90,7 +90,7 @@ def serving(
         server.service,
         server.places,
         MasterConsole(server.service),
-        ConnectionDirectory() if directory is None else directory,
+        directory=directory,
         max_connections=max_connections,
         denial_seconds=0,
     )

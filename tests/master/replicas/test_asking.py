@@ -93,9 +93,9 @@ def test_replicas_that_do_not_answer_delay_nobody_else(served: Serving) -> None:
 
 def test_a_replica_stops_at_1236_and_tries_again_at_other_errors(served: Serving, own: Own) -> None:
     own.error = FilterUnreadable("cannot connect", momentary=True)
-    assert refusal(served, "adopted") == (1105, "adopt: cannot connect")
+    assert refusal(served, "adopted") == (1105, "cannot connect")
     own.error = FilterUnreadable("give it a privilege", momentary=False)
-    assert refusal(served, "adopted") == (1236, "adopt: give it a privilege")
+    assert refusal(served, "adopted") == (1236, "give it a privilege")
     own.error, own.rules = None, ("do-db=hr",)
     for _ in range(2):
         number, text = refusal(served, "refused")

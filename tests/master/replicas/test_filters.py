@@ -64,7 +64,7 @@ def test_without_its_filter_a_replica_is_not_served(momentary: bool) -> None:
     own = Own()
     filters = filters_of([adopting()], own)
     own.error = FilterUnreadable("cannot read: do this", momentary=momentary)
-    with pytest.raises(ReplicaRefused, match="adopt: cannot read: do this") as caught:
+    with pytest.raises(ReplicaRefused, match="cannot read: do this") as caught:
         filters.filter_for(PEER)
     assert caught.value.momentary is momentary
 
