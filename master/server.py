@@ -410,9 +410,6 @@ class ListenAddress(Endpoint):
                 "and --tls-key: give all of them"
             )
 
-    def __str__(self) -> str:
-        return host_and_port(self.host, self.port)
-
     def check_exposure(self, users: Mapping[str, object]) -> None:
         """Check that a master with these ``users`` may listen on this address. Log a warning if only ``--insecure``
         permits it.
@@ -437,19 +434,15 @@ class ListenAddress(Endpoint):
         cure = f"choose others with {self.host_option} and {self.port_option}"
         # gRPC would write a line with the name of its source file to standard error.
         listening_socket(cannot, self.host, self.port, cure).close()
+        address = host_and_port(self.host, self.port)
         try:
             if self.tls is None:
-                port = server.add_insecure_port(str(self))
-            else:
-                port = server.add_secure_port(str(self), self._credentials(self.tls))
+                return server.add_insecure_port(address)
+            return server.add_secure_port(address, self._credentials(self.tls))
         except RuntimeError:
-            port = 0
-        if not port:
-            unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
             raise OptionError(
-                f"{cannot} {self}: the port is taken, or the address is not this machine's{unusable}; {cure}"
-            )
-        return port
+                f"{cannot} {address}: the port is taken, or gRPC cannot use the certificate of --tls-cert; {cure}"
+            ) from None
 
     def _credentials(self, tls: TlsSource) -> grpc.ServerCredentials:
         """Return gRPC credentials that read the certificate from ``tls`` before each handshake."""
