@@ -280,7 +280,7 @@ class EventTexts:
             try:
                 pieces = CellTexts(data, *cells.places, self._finder.layouts.styled())
             except CellError as error:
-                raise _EventError(cells.event_of(error.cell), error.error) from error
+                raise _EventError(int(cells.event[error.cell]), error.error) from error
         except _EventError as error:
             raise error.error.located(batch.file, int(batch.offsets()[error.event])) from error
         self._write_cells(batch, cells, pieces)
@@ -434,9 +434,8 @@ class _Cells(NamedTuple):
 
     places: tuple[Int64, Int64, Int64]
     section: Int64
-    unit: Int64
-    """The index of the first cell of each event's part of a section. ``event`` has the event of each part."""
     event: Int64
+    """The index of each cell's event."""
 
     @property
     def statements(self) -> int:
@@ -448,10 +447,6 @@ class _Cells(NamedTuple):
         the lines about events, 1 the BINLOG statement, and 2 the rows.
         """
         return int(self.section[statement * _SECTIONS + section])
-
-    def event_of(self, cell: int) -> int:
-        """Return the index of the event that the cell with index ``cell`` belongs to."""
-        return int(self.event[np.searchsorted(self.unit, cell, "right") - 1])
 
 
 class _Batch:
@@ -541,19 +536,12 @@ def _arranged(statement: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]
     ``statement`` has the index of each event's statement. A section has four arrays. The first three have the start,
     length and style number of each cell. The last one has the number of cells of each event.
     """
-    statements = int(statement[-1]) + 1
-    keys = np.concatenate([statement * _SECTIONS + section for section in range(len(sections))])
-    counts = np.concatenate([section[3] for section in sections])
+    each = np.arange(statement.size)
+    event = np.concatenate([np.repeat(each, count) for *_, count in sections])
+    keys = np.concatenate(
+        [np.repeat(statement * _SECTIONS + number, count) for number, (*_, count) in enumerate(sections)]
+    )
     order = np.argsort(keys, kind="stable")
-    place = np.empty(counts.size, np.int64)
-    place[order] = np.cumsum(counts[order]) - counts[order]
-    total = int(counts.sum())
-    start, length, column = (np.empty(total, np.int64) for _ in range(3))
-    for number, (*cells, count) in enumerate(sections):
-        own = place[number * statement.size :][: statement.size]
-        target = np.arange(int(count.sum())) + np.repeat(own - (np.cumsum(count) - count), count)
-        for whole, some in zip((start, length, column), cells, strict=True):
-            whole[target] = some
-    first = np.bincount(keys, counts, statements * _SECTIONS).astype(np.int64)
-    section = np.concatenate(([0], np.cumsum(first)))
-    return _Cells((start, length, column), section, place[order], order % statement.size)
+    start, length, column = (np.concatenate(cells)[order] for cells in list(zip(*sections, strict=True))[:3])
+    section = np.searchsorted(keys[order], np.arange((int(statement[-1]) + 1) * _SECTIONS + 1))
+    return _Cells((start, length, column), section, event[order])
