@@ -17,6 +17,7 @@ from typing import Any
 from dumpfilter.analyse.printing.literals import gap_text, quoted_name, user_variable, xa_prepare_text
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog import gtid_events as G
 from dumpfilter.binlog.charsets import collation_name
 from dumpfilter.binlog.compression import NONE, TransactionPayload, decode_transaction_payload
 from dumpfilter.binlog.events import (
@@ -28,14 +29,6 @@ from dumpfilter.binlog.events import (
     shown_name,
 )
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid_events import (
-    FL_COMMIT_ALTER_E1,
-    FL_GROUP_COMMIT_ID,
-    FL_PREPARED_XA,
-    FL_ROLLBACK_ALTER_E1,
-    FL_START_ALTER_E1,
-    MariadbGtidEvent,
-)
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.reader import Event, decode_event, iter_events, open_regular
 from dumpfilter.binlog.rows_events import RowsHeader
@@ -202,16 +195,16 @@ def _query(query: QueryEvent, event: Event) -> str:
     return text
 
 
-def _mariadb_gtid(gtid: MariadbGtidEvent, event: Event) -> str:
-    head = f"XA START {gtid.xid} " if gtid.flags & FL_PREPARED_XA else "" if gtid.standalone else "BEGIN "
+def _mariadb_gtid(gtid: G.MariadbGtidEvent, event: Event) -> str:
+    head = f"XA START {gtid.xid} " if gtid.flags & G.FL_PREPARED_XA else "" if gtid.standalone else "BEGIN "
     text = f"{head}GTID {gtid.gtid}"
-    if gtid.flags & FL_GROUP_COMMIT_ID:
+    if gtid.flags & G.FL_GROUP_COMMIT_ID:
         text += f" cid={gtid.commit_id}"
-    if gtid.flags_extra & FL_START_ALTER_E1:
+    if gtid.flags_extra & G.FL_START_ALTER_E1:
         text += " START ALTER"
-    if gtid.flags_extra & FL_COMMIT_ALTER_E1:
+    if gtid.flags_extra & G.FL_COMMIT_ALTER_E1:
         text += f" COMMIT ALTER id={gtid.start_alter_seq_no}"
-    if gtid.flags_extra & FL_ROLLBACK_ALTER_E1:
+    if gtid.flags_extra & G.FL_ROLLBACK_ALTER_E1:
         text += f" ROLLBACK ALTER id={gtid.start_alter_seq_no}"
     return text
 

@@ -21,34 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.lint.findings import listed
+from dumpfilter.analyse.printing import literals as L
 from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, event_line
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
-from dumpfilter.analyse.printing.literals import (
-    Session,
-    gap_text,
-    quoted_name,
-    quoted_text,
-    server_version,
-    user_variable,
-    xa_prepare_text,
-)
 from dumpfilter.analyse.printing.options import MayFail, TextOptions
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, OutputError
 from dumpfilter.base.files import writing
 from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog import gtid_events as G
 from dumpfilter.binlog.compression import TransactionPayload
 from dumpfilter.binlog.context_events import LoadBlock
 from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, format_uuid
-from dumpfilter.binlog.gtid_events import (
-    FL_DDL,
-    FL_PREPARED_XA,
-    FL_STANDALONE,
-    MariadbGtidEvent,
-    MysqlGtidEvent,
-    Xid,
-)
 from dumpfilter.binlog.query import (
     QUERY_HEADER_LENGTH,
     ExecuteLoadQueryEvent,
@@ -192,7 +177,7 @@ class TextPrinter:
         self._first_file = ""
         self._offset = 0
         self._fd: FormatDescription | None = None
-        self._session: Session | None = None
+        self._session: L.Session | None = None
         self._status: bytes | None = None
         """The error code and status variables of the last Query event, in its bytes. None: the next statement's
         settings must be printed in full.
@@ -212,7 +197,7 @@ class TextPrinter:
         self._in_transaction = False
         self._xa_start: bytes | None = None
         """The XA START of a transaction of which nothing has been printed yet, or None."""
-        self._empty_xa: set[Xid] = set()
+        self._empty_xa: set[G.Xid] = set()
         """The prepared XA transactions of which nothing was printed."""
         self._gtid: bytes | None = None
         """The statement by which the text has set a GTID for the session on a MySQL server, or None."""
@@ -339,9 +324,9 @@ class TextPrinter:
                 return self._mysql_gtid_text(kind, gtid, last_committed, number)
         if kind == T.MARIADB_GTID and end >= HEADER_LENGTH + _MARIADB_GTID.size:
             sequence, domain, flags = _MARIADB_GTID.unpack_from(raw, HEADER_LENGTH)
-            if sequence and not flags & FL_PREPARED_XA:
+            if sequence and not flags & G.FL_PREPARED_XA:
                 server = int.from_bytes(raw[_SERVER_ID_AT : _SERVER_ID_AT + 4], "little")
-                self._in_transaction = not flags & FL_STANDALONE
+                self._in_transaction = not flags & G.FL_STANDALONE
                 return self._mariadb_gtid_text(MariadbGtid(domain, server, sequence), flags)
         if kind == T.QUERY and self._status is not None and not self._xa_start and not self._context_settings:
             status_end = _STATUS_AT + int.from_bytes(raw[_STATUS_AT - 2 : _STATUS_AT], "little")
@@ -413,11 +398,11 @@ class TextPrinter:
             f"Start: binlog v 4, server v {fd.server_version}" + (f" created {created}" if fd.created else "")
         )
         if self._fd is None or self._fd.server_version != fd.server_version:
-            self._session = Session(fd)
+            self._session = L.Session(fd)
             if self._harmless is not None:
                 number = self._first_file.rpartition(".")[2]
                 is_first = number.isdecimal() and int(number) == 1
-                self._harmless.written_by(fd.family, server_version(fd), from_first=is_first)
+                self._harmless.written_by(fd.family, L.server_version(fd), from_first=is_first)
         self._fd = fd
         self._status = None
         self._texts.checksum = fd.checksum
@@ -583,7 +568,7 @@ class TextPrinter:
         # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
         path = str(self._load_files.take(query.file_id))
         replace_ = b" REPLACE" if query.dup_handling == 2 else b""
-        infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
+        infile = b" LOCAL INFILE " + L.quoted_text(path) + replace_ + b" INTO"
         return query.raw[: query.fn_pos_start] + infile + query.raw[query.fn_pos_end :]
 
     @property
@@ -592,7 +577,7 @@ class TextPrinter:
 
     def _xa_prepare(self, prepare: C.XaPrepare, event: Event) -> None:
         self._tail()
-        said = xa_prepare_text(prepare).encode()
+        said = L.xa_prepare_text(prepare).encode()
         if self._xa_start is None:
             self._setting(said)
             return
@@ -626,14 +611,14 @@ class TextPrinter:
     def _user_var(self, variable: C.UserVar, event: Event) -> None:
         self._tail()
         assert self._session is not None
-        value = user_variable(variable, self._session.family, self._session.own_name)
+        value = L.user_variable(variable, self._session.family, self._session.own_name)
         if value is None:
             self._warn(
                 f"{self._here}: collation {variable.charset} of @{variable.name} is not known; "
                 "its value is printed without"
             )
             value = b"X'" + (variable.value or b"").hex().encode() + b"'"
-        self._context_settings.append(b"SET @" + quoted_name(variable.name) + b":=" + value)
+        self._context_settings.append(b"SET @" + L.quoted_name(variable.name) + b":=" + value)
 
     def _load_block(self, block: C.LoadBlock, event: Event) -> None:
         is_first = event.type == T.BEGIN_LOAD_QUERY
@@ -650,7 +635,7 @@ class TextPrinter:
         if self._gtid is not None:
             self._setting(_AUTOMATIC)
 
-    def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
+    def _mysql_gtid(self, found: G.MysqlGtidEvent, event: Event) -> None:
         gtid = str(found.gtid or _ANONYMOUS)
         self._write(self._mysql_gtid_text(event.type, gtid, found.last_committed, found.sequence_number))
 
@@ -662,7 +647,7 @@ class TextPrinter:
         text = f"{gtid}\tlast_committed={last_committed}\tsequence_number={number}"
         return event_line(kind, text, lines)
 
-    def _mariadb_gtid(self, found: MariadbGtidEvent, event: Event) -> None:
+    def _mariadb_gtid(self, found: G.MariadbGtidEvent, event: Event) -> None:
         self._write(self._mariadb_gtid_text(found.gtid, found.flags))
         self._xa_start = f"XA START {found.xid}".encode()
 
@@ -675,10 +660,10 @@ class TextPrinter:
                 f"SET @@session.server_id={gtid.server_id}",
                 f"SET @@session.gtid_seq_no={gtid.seq_no}",
             ]
-        if not flags & (FL_PREPARED_XA | FL_STANDALONE):
+        if not flags & (G.FL_PREPARED_XA | G.FL_STANDALONE):
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             after.append("START TRANSACTION")
-        words = [" ddl" if flags & FL_DDL else "", "" if flags & FL_STANDALONE else " trans"]
+        words = [" ddl" if flags & G.FL_DDL else "", "" if flags & G.FL_STANDALONE else " trans"]
         lines = b"".join(one.encode() + DELIMITER + b"\n" for one in after)
         return event_line(T.MARIADB_GTID, f"{gtid}{''.join(words)}", lines)
 
@@ -735,7 +720,7 @@ _ABOUT_FILE: dict[int, Callable[[Any], str]] = {
     T.START_ENCRYPTION: lambda nothing: "",
     T.HEARTBEAT: lambda name: "",
     T.HEARTBEAT_V2: lambda nothing: "",
-    T.IGNORABLE: gap_text,
+    T.IGNORABLE: L.gap_text,
 }
 """The functions that turn the content of events about the binlog file into comments, by event type."""
 
