@@ -197,20 +197,16 @@ class Selection:
         return taken
 
     def _in_time(self, times: npt.NDArray[np.int64], transactions: Flags) -> Flags:
+        def first_at(time: int) -> int:
+            return int(np.append(np.flatnonzero(transactions & (times >= time)), len(times))[0])
+
         taken = np.zeros(len(times), np.bool_)
-        if self._past_time:
-            return taken
-        first, end = 0, len(times)
-        if not self._started:
-            late = np.flatnonzero(transactions & (times >= (self._wanted.start_time or 0)))
-            if not len(late):
-                return taken
-            first, self._started = int(late[0]), True
-        if self._wanted.stop_time is not None:
-            late = np.flatnonzero(transactions & (times >= self._wanted.stop_time))
-            if len(late):
-                end, self._past_time = int(late[0]), True
-        taken[first:end] = True
+        first = 0 if self._started else first_at(self._wanted.start_time or 0)
+        end = len(times) if self._wanted.stop_time is None else first_at(self._wanted.stop_time)
+        if not self._past_time:
+            taken[first:end] = True
+        self._started |= first < len(times)
+        self._past_time |= self._started and end < len(times)
         return taken
 
     def _in_gtids(self, segment: Segment) -> Flags:

@@ -120,11 +120,8 @@ class GtidSynthesis:
 
     def __init__(self, fd: FormatDescription) -> None:
         self._fd = fd
-        version = fd.version
-        self._version = version[0] * 10_000 + version[1] * 100 + version[2]
-        self._has_sequence = version >= _WITH_SEQUENCE
-        self._has_commit_time = version >= _WITH_COMMIT_TIME
-        self._has_server_version = version >= _WITH_SERVER_VERSION
+        major, minor, patch = fd.version
+        self._version = major * 10_000 + minor * 100 + patch
 
     @property
     def size(self) -> int:
@@ -153,9 +150,9 @@ class GtidSynthesis:
         out = np.frombuffer(bytearray(template * count), layout(len(template), **_FIELDS))
         out["timestamp"] = time
         out["number"] = np.arange(first, first + count)
-        if self._has_sequence:
+        if self._fd.version >= _WITH_SEQUENCE:
             out["sequence"] = np.arange(sequence, sequence + count)
-        if self._has_commit_time:
+        if self._fd.version >= _WITH_COMMIT_TIME:
             # The time has 7 bytes. The byte after it belongs to the template.
             out["commit_time"] |= time * _MICROSECONDS
         made = out.view(np.uint8)
@@ -179,15 +176,13 @@ class GtidSynthesis:
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
         body = bytes(1) + uuid + bytes(8)
-        if self._has_sequence:
+        server = self._version.to_bytes(4, "little") if self._fd.version >= _WITH_SERVER_VERSION else b""
+        if self._fd.version >= _WITH_SEQUENCE:
             body += b"\x02" + bytes(16)
-        if self._has_commit_time:
-            rest = 1 + (4 if self._has_server_version else 0)
-            length = self._transaction_length(len(body) + 7 + rest)
+        if self._fd.version >= _WITH_COMMIT_TIME:
+            length = self._transaction_length(len(body) + 7 + 1 + len(server))
             assert length <= _LARGEST_SHORT_LENGTH
-            body += bytes(7) + bytes([length])
-        if self._has_server_version:
-            body += self._version.to_bytes(4, "little")
+            body += bytes(7) + bytes([length]) + server
         return self._event(EventType.GTID, body, 0, end_log_pos)
 
     def _tagged(
