@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -32,7 +31,7 @@ from dumpfilter.analyse.report.parquet import (
     flat,
     write_tables,
 )
-from dumpfilter.analyse.report.terminal import warn
+from dumpfilter.analyse.report.terminal import table, warn
 from dumpfilter.analyse.report.text import (
     MONTH_HOURS,
     human_bytes,
@@ -42,7 +41,6 @@ from dumpfilter.analyse.report.text import (
     human_price,
     share,
 )
-from dumpfilter.base.printable import visible
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
@@ -186,13 +184,8 @@ def write_results(results: Results, directory: Path, measured: MeasuredSet | Non
             write_measurements(measured, beside / MEASUREMENTS)
 
 
-_NAME_WIDTH = 7
-"""The minimum width of the column with the slaves' names, characters."""
 TOP = 20
 """The default of ``--top``: the largest number of slaves in the printed table, which has a row for each."""
-
-_GAP = 2
-"""The number of spaces between columns."""
 
 _MOST_WARNINGS = 4
 """The maximum number of warnings that the terminal shows. The page and the JSON file have all of them."""
@@ -207,9 +200,9 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
     source, totals, audience = results.source, results.totals, results.audience
     files = human_files(len(source.files))
     groups = by_saving(results)
-    rows = [(_name(group), tuple(_cells(group.ways))) for group in groups[:top]]
+    rows = [(_name(group), *_cells(group.ways)) for group in groups[:top]]
     if totals.slaves > 1:
-        rows.append((_all(totals), tuple(_cells(totals.bytes))))
+        rows.append((_all(totals), *_cells(totals.bytes)))
     readers = "real replicas" if audience is Audience.REPLICAS else "slaves of dumpfilter"
     bound = ", at most" if audience is Audience.REPLICAS and totals.is_upper_bound else ""
     _print_table(
@@ -264,7 +257,7 @@ def _cells(ways: Ways) -> Iterable[str]:
 
 
 def _name(group: Group) -> str:
-    return visible(group.name) + (f" ×{group.count:,}" if group.count > 1 else "")
+    return group.name + (f" ×{group.count:,}" if group.count > 1 else "")
 
 
 def _print_month(results: Results, groups: Sequence[Group], console: Console) -> None:
@@ -273,13 +266,13 @@ def _print_month(results: Results, groups: Sequence[Group], console: Console) ->
         "" if price is None else f" (and the price at {price:g} a GB)"
     )
     rows = [
-        (_name(group), tuple(_month_cells(group.figures.month)))
+        (_name(group), *_month_cells(group.figures.month))
         for group in groups
         if group.figures.month is not None
     ]
     total = results.totals.month
     if results.totals.slaves > 1 and total is not None:
-        rows.append((_all(results.totals), tuple(_month_cells(total))))
+        rows.append((_all(results.totals), *_month_cells(total)))
     _print_table(title, ("no filter", "filter", "~ zstd", "~ both"), rows, console)
 
 
@@ -289,36 +282,7 @@ def _month_cells(month: Month) -> Iterable[str]:
         yield amount if month.price is None else f"{amount} ({human_price(getattr(month.price, name))})"
 
 
-def _print_table(
-    title: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], console: Console
-) -> None:
-    """Print a table of numbers, with columns as wide as their texts.
-
-    A name that does not fit beside the numbers is printed on its own line above them, so that nothing is cut.
-
-    ``heads`` are the titles of the columns of numbers. A row is a pair of a slave's name and the texts in these
-    columns.
-    """
-    widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
-    room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))
-    names = [cell_len(name) for name, _ in rows if cell_len(name) <= room]
-    first = max(_NAME_WIDTH, *names) if names else _NAME_WIDTH
-
-    def line(name: str, cells: Sequence[str]) -> str:
-        figures = (
-            " " * (_GAP + width - cell_len(cell)) + cell for cell, width in zip(cells, widths, strict=True)
-        )
-        return name + " " * (first - cell_len(name)) + "".join(figures)
-
-    def show(text: str, style: str = "") -> None:
-        console.print(Text(text, style=style), soft_wrap=True)
-
-    show(title, "bold")
-    show(line("slave", heads), "bold")
-    show(("-" if console.options.ascii_only else "─") * cell_len(line("", heads)))
-    for name, cells in rows:
-        if cell_len(name) > first:
-            for part in Text(name).wrap(console, console.width, overflow="fold"):
-                show(part.plain.rstrip())
-        show(line(name if cell_len(name) <= first else "", cells))
-    show("")
+def _print_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], console: Console) -> None:
+    console.print(Text(title, "bold"), soft_wrap=True)
+    console.print(table(("slave", *heads), rows, numbers=heads, framed=False))
+    console.print()

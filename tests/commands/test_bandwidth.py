@@ -146,8 +146,3 @@ def test_errors(arguments: tuple[str, ...], part: str, tmp_path: Path) -> None:
     assert found.returncode != 0
     assert part in found.stderr
     assert "Traceback" not in found.stderr
-
-
-def test_a_narrow_encoding_gets_its_own_rule(tmp_path: Path) -> None:
-    found = run("bandwidth", PLAIN, "--output", tmp_path / "out", "--slave", WEB, encoding="latin-1")
-    assert found.stdout.splitlines()[2].startswith("-----"), found
