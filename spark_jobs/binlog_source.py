@@ -57,16 +57,23 @@ from dumpfilter.base.errors import (
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
-from dumpfilter.spark_jobs.ranges import FileIndex, FilePart, Range, follow_xa, index_file, look_for_xa
+from dumpfilter.spark_jobs.ranges import (
+    FIRST,
+    FileIndex,
+    FilePart,
+    Range,
+    follow_xa,
+    index_file,
+    look_for_xa,
+    ranges_of,
+)
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
-    FIRST,
     Predicate,
     image_reader,
     invalid_dates_of,
     plan_ranges,
-    ranges_of_file,
     read_batches,
     with_types,
 )
@@ -262,11 +269,11 @@ class GrowingSet:
         """
         self._check(end)
         parts = list(self._parts(start, end, range_size=range_size))
-        found = [one for begin, index in parts for one in ranges_of_file(index, begin)]
+        found = [one for begin, index in parts for one in ranges_of(index, begin)]
         if not (for_filters and found):
             return found
         if any(index.has_xa for _, index in parts):
-            found = self._with_xa(found)
+            found, _ = follow_xa(found, map(look_for_xa, found))
         names = self._binlogs.written_by
         return [replace(one, names=names) for one in found]
 
@@ -295,29 +302,6 @@ class GrowingSet:
             if last or index.end < index.size or (limit is not None and taken >= limit):
                 return
             position = FIRST
-
-    def _with_xa(self, ranges: list[Range]) -> list[Range]:
-        """Return the ranges (parts of files) of a micro-batch, with :attr:`Range.prepared` filled. This field has the
-        tables and statements of the XA transactions that end in the range. Filters need them to decide about XA COMMIT
-        and XA ROLLBACK.
-
-        If the XA PREPARE is not in the ranges, the part of the first file before them is read, and then earlier files,
-        newest first. An XA transaction that is found nowhere has no entry.
-        """
-        looks = [look_for_xa(one) for one in ranges]
-        _, wanted = follow_xa(ranges, looks)
-        first, paths = ranges[0], list(self.paths.values())
-        every = list(ranges)
-        for path in reversed(paths[: paths.index(first.path) + 1]):
-            if not wanted:
-                break
-            end = first.start if path == first.path else _size(path)
-            if end > FIRST:
-                every.insert(0, Range(path, FIRST, end))
-                looks.insert(0, look_for_xa(every[0]))
-                # An xid may be used again. Then its last transaction before the ranges counts.
-                wanted -= looks[0].prepared.keys() | looks[0].ended
-        return follow_xa(every, looks)[0][-len(ranges) :]
 
     def _check(self, offset: Offset) -> None:
         name, position = offset["file"], offset["position"]
@@ -492,7 +476,7 @@ class BinlogReader(DataSourceReader):
         warning is logged. Even then, raises BinlogUnreadable if the operating system cannot read the file, and
         ColumnsChanged if the table of the option ``table`` was altered.
         """
-        skip = self._options.skip_corrupt
+        skip = self._options.read.on_corrupt == "skip"
         yield from _events(partition, self._options, self._columns, self._predicates, skip=skip)
 
 
@@ -596,7 +580,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         micro-batch. Raises BinlogError if a file is no longer in the set, or is damaged.
         """
         filtered = bool(self._options.definitions)
-        found = self._set().ranges(start, end, self._options.range_size, for_filters=filtered)
+        found = self._set().ranges(start, end, self._options.read.range_size, for_filters=filtered)
         return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

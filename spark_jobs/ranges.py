@@ -499,15 +499,21 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
     return XaLook(prepared, frozenset(ended), frozenset(subjects.since(0)))
 
 
-def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
-    """Return the ranges of all indexed files in binlog order, numbered from 0. A range is a sequence of complete
-    transactions in one file, which one task reads.
+FIRST = 4
+"""The position of a binlog file's first event, after the magic number."""
+
+
+def ranges_of(index: FileIndex, start: int = FIRST) -> list[Range]:
+    """Return the ranges into which the index pass divided a file. Each is the part of the file that one task reads.
+
+    The result is empty for a file that could not be opened, and if no complete transaction follows ``start``, the
+    offset at which the index pass began. The first range of a file begins at the format description event, so that this
+    event becomes a row of the Spark data source.
     """
-    found: list[Range] = []
-    for index in indexes:
-        for start, end in pairwise(index.bounds):
-            found.append(Range(index.path, start, end, len(found), index.number))
-    return found
+    if index.end <= start:
+        return []
+    bounds = start, *(index.bounds[1:] or (index.end,))
+    return [Range(index.path, *both, file=index.number) for both in pairwise(bounds)]
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
@@ -600,25 +606,37 @@ class IndexedSet:
         ]
 
 
-def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
-    """Divide all files of a binlog set into ranges (sequences of complete transactions), with one task for each file.
+def index_set(
+    source: str | Path | Sequence[str | Path],
+    run: Runner,
+    options: ReadOptions,
+    *,
+    is_wanted: Callable[[str], bool] = lambda path: True,
+    follows_xa: bool = True,
+) -> IndexedSet:
+    """Divide the files of a binlog set into ranges (sequences of complete transactions), with one task for each file.
 
-    If the set has XA transactions, a second step matches those whose XA PREPARE and end are in different ranges.
-    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
-    tasks, in threads or on Spark.
+    If the set has XA transactions and ``follows_xa`` is True, a second step matches those whose XA PREPARE and end are
+    in different ranges. ``source`` is the set's index file, a directory with an index file, or a list of binlog files.
+    ``run`` executes the tasks, in threads or on Spark. A file for whose address ``is_wanted`` returns False is not
+    opened.
 
     Raises BinlogError with file and position for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged
     parts are skipped instead, and the error is raised only if no file can be opened or the operating system cannot read
     one. Raises OptionError for an address with a syntax error.
     """
-    parts = file_parts(BinlogSet.open(source).addresses)
-    files = tuple(index_files(parts, run, options))
-    if not any(one.format_description for one in files):
+    paths = BinlogSet.open(source).addresses
+    parts = [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
+    parts = [one for one in parts if is_wanted(one.path)]
+    amount = Amount("files", local_bytes([one.path for one in parts]))
+    files = tuple(run(partial(index_file, options=options), parts, "indexing", amount=amount))
+    if files and not any(one.format_description for one in files):
         damage = files[0].damage
         assert damage is not None
         raise BinlogMissing(f"no file of the set can be read; the first: {damage.reason}", file=damage.file)
-    ranges = ranges_of(files)
-    if not any(one.has_xa for one in files):
+    found = (one for index in files for one in ranges_of(index))
+    ranges = [replace(one, number=number) for number, one in enumerate(found)]
+    if not (follows_xa and any(one.has_xa for one in files)):
         return IndexedSet(files, tuple(ranges))
     look = partial(look_for_xa, block_size=options.block_size)
     looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))
@@ -627,29 +645,6 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     if unknown:
         everything = everything.union(*(found.subjects for found in looks))
     return IndexedSet(files, tuple(ranges), len(unknown), everything)
-
-
-def file_parts(paths: Sequence[str]) -> list[FilePart]:
-    """Return a :class:`FilePart` for each whole file in ``paths``, the files of a binlog set. The index pass takes
-    these objects, to divide each file into ranges for tasks.
-    """
-    return [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
-
-
-def index_files(parts: Sequence[FilePart], run: Runner, options: ReadOptions) -> list[FileIndex]:
-    """Divide files of a binlog set, or parts of files, into ranges (sequences of complete transactions, which one task
-    reads). Return one FileIndex for each of ``parts``, in the same order, with the ranges and other data about the
-    file.
-
-    ``run`` executes the tasks, one for each part, in threads or on Spark.
-
-    ``options`` give the size of a range and the treatment of damage. With ``options.on_corrupt="stop"``, raises
-    BinlogError for a missing or damaged file. With ``"skip"``, the FileIndex of such a file ends at the damage and
-    describes the damage. In any case, raises BinlogUnreadable for a file that the operating system cannot read, and
-    ConnectionLost if the read of a remote file fails.
-    """
-    amount = Amount("files", local_bytes([one.path for one in parts]))
-    return run(partial(index_file, options=options), parts, "indexing", amount=amount)
 
 
 S = TypeVar("S")

@@ -18,7 +18,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dumpfilter.base.errors import BinlogMissing
 from dumpfilter.base.files import locked, rename, writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines import Amount, Runner
@@ -91,8 +90,6 @@ def export_events(
     """
     asked = with_types(SourceOptions.parse(options), warn)
     ranges = plan_ranges(asked, on_damage=on_damage)
-    if not ranges:
-        raise BinlogMissing("no file of the set can be read, so there is nothing to export")
     is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from dumpfilter.base.options.values import parse_size
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.arrow import column_type
 from dumpfilter.binlog.rows.table import Table
-from dumpfilter.spark_jobs.options import RANGE_SIZE
+from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES
 from dumpfilter.topology import slaves_file
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -168,12 +168,8 @@ class SourceOptions:
     """Whether each event inside a compressed transaction gets a row, in addition to the row of the
     Transaction_payload event.
     """
-    verify: bool = True
-    """Whether the events' checksums are verified."""
-    range_size: int = RANGE_SIZE
-    """The target size of a range (the part of a file that one task reads)."""
-    skip_corrupt: bool = False
-    """Whether a damaged file is skipped from the damage on. If not, damage is an error."""
+    read: ReadOptions = field(default_factory=ReadOptions)
+    """How the binlogs are read: the treatment of damage and checksums, and the size of a range."""
     starting_position: str = "earliest"
     """The position at which a new streaming query begins: ``earliest``, ``latest``, or ``file:position``."""
     bytes_per_trigger: int = BYTES_PER_TRIGGER
@@ -259,9 +255,11 @@ class SourceOptions:
             sources=_sources(given),
             asked_columns=_listed_names(given, "columns"),
             opened=_choice(given, "payloads", "opened", "closed") == "opened",
-            verify=_choice(given, "verify", "true", "false") == "true",
-            range_size=_size(given, "rangeSize", RANGE_SIZE),
-            skip_corrupt=_choice(given, "onCorrupt", "stop", "skip") == "skip",
+            read=ReadOptions(
+                verify=_choice(given, "verify", "true", "false") == "true",
+                range_size=_size(given, "rangeSize", RANGE_SIZE),
+                on_corrupt=_choice(given, "onCorrupt", "stop", "skip"),  # type: ignore[arg-type]
+            ),
             starting_position=given.get("startingposition", "earliest"),
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
             filter=filter_of(given),

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.format import DEFAULT_NAMES, Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows.arrow import MAP_TYPE, RowImageReader, struct_of, with_names
 from dumpfilter.binlog.rows.table import Table, describe_table
@@ -33,22 +32,18 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
+from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
+from dumpfilter.spark_jobs.options import BLOCK_SIZE
 from dumpfilter.spark_jobs.ranges import (
+    FIRST,
     Block,
     Damage,
-    FileIndex,
-    IndexedSet,
     Range,
     blocks_of,
-    file_parts,
-    follow_xa,
-    index_files,
-    look_for_xa,
+    index_set,
 )
 from dumpfilter.spark_jobs.source.columns import (
     IMAGES,
@@ -63,11 +58,6 @@ from dumpfilter.spark_jobs.source.columns import (
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
 
 _log = logging.getLogger(__name__)
-
-FIRST = 4
-"""The file offset of the format description event, which follows the 4-byte magic number. A range that begins here
-includes this event.
-"""
 
 
 class Predicate(NamedTuple):
@@ -164,9 +154,9 @@ def read_batches(
             for thread in threads:
                 thread.start_file(max(wanted.start, file.first_event), file.read)
             sent = SentEvents(threads)
-            for block in blocks(verify=options.verify):
+            for block in blocks(verify=options.read.verify):
                 sent.add(block.segment)
-        verify = options.verify and sent is None
+        verify = options.read.verify and sent is None
         yield from events_of(blocks(verify=verify, statements=statements, payloads=options.opened), sent)
 
 
@@ -256,41 +246,23 @@ def plan_ranges(
     of all files.
 
     Raises BinlogError for a missing or damaged file, and OptionError for an address with a syntax error. With
-    ``options.skip_corrupt``, the damaged part of a file is skipped instead, and ``on_damage`` is called with the
+    ``onCorrupt=skip``, the damaged part of a file is skipped instead, and ``on_damage`` is called with the
     damage.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
-    parts = file_parts(BinlogSet.open(options.sources).addresses)
-    read = ReadOptions(
-        on_corrupt="skip" if options.skip_corrupt else "stop",
-        verify=options.verify,
-        range_size=options.range_size,
+    indexed = index_set(
+        options.sources,
+        ThreadRunner(),
+        options.read,
+        is_wanted=lambda path: may_hold(of_file, path, 0, 1),
+        follows_xa=bool(options.definitions),
     )
-    run = ThreadRunner()
-    indexes = index_files([one for one in parts if may_hold(of_file, one.path, 0, 1)], run, read)
-    for index in indexes:
+    for index in indexed.files:
         if index.damage is not None:
             on_damage(index.damage)
-    found = [one for index in indexes for one in ranges_of_file(index)]
-    if options.definitions and found:
-        if any(one.has_xa for one in indexes):
-            found, _ = follow_xa(found, run(look_for_xa, found, "following XA transactions"))
-        names = IndexedSet(tuple(indexes), ()).newest.names
-        found = [replace(one, names=names) for one in found]
-    return [one for one in found if may_hold(predicates, one.path, one.start, one.end)]
-
-
-def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
-    """Return the ranges into which the index pass (a fast scan) divided a binlog file. Each is the part of the file
-    that one task reads.
-
-    The result is empty for a file that could not be opened, and if no complete transaction follows ``start``, the
-    offset at which the index pass began. The first range of a file begins at the format description event, so that this
-    event becomes a row of the data source.
-    """
-    if index.end <= start:
-        return []
-    return [Range(index.path, *both) for both in pairwise((start, *(index.bounds[1:] or (index.end,))))]
+    names = indexed.newest.names if options.definitions else DEFAULT_NAMES
+    found = [one for one in indexed.ranges if may_hold(predicates, one.path, one.start, one.end)]
+    return [replace(one, names=names) for one in found]
 
 
 def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -> bool:
@@ -315,11 +287,6 @@ def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -
 
 _HINTS = 3
 """The maximum number of similar table names in the error about an unknown table."""
-
-_ROWS_HEADER = 8
-"""The number of leading bytes of a rows event's header that are ignored when headers are compared: the table id and
-the flags.
-"""
 
 NEW_COLUMNS = "new_columns"
 """The name of the struct field that holds columns added to a table after the query's columns were fixed."""
@@ -454,8 +421,6 @@ class _Look:
         """Whether any row image of the table lacks columns."""
         self.is_partial = False
         """Whether any update whose row images lack columns contains only the changes of a JSON value."""
-        self._headers: set[tuple[int, bytes]] = set()
-        self._lengths: dict[int, int] = {}
 
     def add(self, kind: EventType, body: bytes, fd: FormatDescription) -> None:
         """Record what an event tells about the table that the option ``table`` names. A table map gives a version of

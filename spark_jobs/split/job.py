@@ -77,7 +77,7 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 9
+_FORMAT = 10
 """The layout version of a working directory. No job continues in a directory with another layout."""
 
 
@@ -107,18 +107,12 @@ def _working_directory(
     work = directory.with_name(f".{directory.name}.split-work")
     with ExitStack() as held:
         try:
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            work.mkdir(exist_ok=True)
+            _lock(held, directory, work)
             finished = _finished(directory, job, overwrite=overwrite)
             if finished is None:
-                directory.parent.mkdir(parents=True, exist_ok=True)
-                work.mkdir(exist_ok=True)
-                _lock(held, directory, work)
-                # The old output directory is restored, or another split has published one.
-                finished = _finished(directory, job, overwrite=overwrite)
-                if finished is None:
-                    _prepare(work, f"{_FORMAT} {_boot_id()} {job}")
-            elif work.exists():
-                with suppress(OutputError):  # Another job may be at work.
-                    _lock(held, directory, work)
+                _prepare(work, f"{_FORMAT} {_boot_id()} {job}")
         except OSError as error:
             raise OutputError(f"{error.filename or directory}: cannot be written: {error.strerror}") from None
         yield finished or Staging(str(work))
@@ -331,13 +325,11 @@ class Placing:
         outputs = plan.transactions[:, P.T_OUTPUT]
         parts = np.split(plan.transactions, np.searchsorted(outputs, np.arange(1, len(plan.outputs))))
         return {
-            name: self._place(name, wanted, part, plan.sources)
+            name: self._place(name, wanted, part, plan)
             for name, part in zip(plan.outputs, parts, strict=False)
         }
 
-    def _place(
-        self, name: str, wanted: Range, transactions: Ints, sources: Sequence[SourceKey]
-    ) -> list[Stretch]:
+    def _place(self, name: str, wanted: Range, transactions: Ints, plan: RangePlan) -> list[Stretch]:
         output = self._outputs.get(name) or self._open(name)
         if wanted.file != output.begun_in:
             started = self._started(output.begun_in, wanted.file)
@@ -348,7 +340,7 @@ class Placing:
         ends = transactions[:, P.T_END]
         while done < len(ends):
             if output.full:
-                place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
+                place = int(transactions[done - 1, P.T_PLACE] if done else plan.blocks[0, 0])
                 self._next_file(output, wanted.file, place, started=0)
             part = output.files[-1].part
             k = done + int(np.searchsorted(ends[done:], self._options.max_binlog_size - part.size + begin))
@@ -357,7 +349,7 @@ class Placing:
             stop, events_until = transactions[last, [P.T_END, P.T_EVENTS]].tolist()
             stretches.append(Stretch(stop, len(output.files), part.size - begin))
             _count(part, transactions[done : last + 1])
-            output.gtids.add(transactions[done : last + 1, [P.T_SOURCE, P.T_NUMBER]], sources)
+            output.gtids.add(transactions[done : last + 1, [P.T_SOURCE, P.T_NUMBER]], plan.sources)
             part.size += stop - begin
             part.events += events_until - events
             begin, done, events = stop, last + 1, events_until

@@ -54,7 +54,7 @@ def test_spark_finds_the_source_and_takes_it_without_pushdown(
 def test_a_set_is_its_events_in_order(binlog: Any, wanted: list[dict[str, Any]]) -> None:
     frame = binlog.read.format("binlog").option("rangeSize", "12k").load(str(MIXED))
     assert frame.columns == list(TYPES)
-    assert len(plan_ranges(SourceOptions(str(MIXED), range_size=2 << 10))) > 2 * len(FILES)
+    assert len(plan_ranges(SourceOptions(str(MIXED), read=ReadOptions(range_size=2 << 10)))) > 2 * len(FILES)
     assert collect(frame) == wanted
 
 

@@ -467,21 +467,17 @@ def side_by_side(parts: Sequence[Facts]) -> Facts:
         raise ValueError("there must be facts, all with buckets of one length")
     subjects: dict[Subject, int] = {}
     origins: dict[Origin | None, int] = {None: 0}
-    first: dict[int, int] = {}
     conditions: list[Conditions] = []
+    columns: dict[str, list[Ints]] = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
     count = 0
-    for part in parts:
-        if id(part.conditions) not in first:
-            first[id(part.conditions)] = count
-            count += len(part.conditions)
-            numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
-            conditions.append(
-                part.conditions.expanded(np.arange(len(numbers) + 1), np.array(numbers, np.int32))
-            )
-    of_origin = [[origins.setdefault(origin, len(origins)) for origin in part.origins] for part in parts]
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bucket", *COUNTS)
-    }
+    for k, part in enumerate(parts):
+        numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
+        of_origin = [origins.setdefault(origin, len(origins)) for origin in part.origins]
+        conditions.append(part.conditions.expanded(np.arange(len(numbers) + 1), np.array(numbers, np.int32)))
+        columns["condition"][k] = part.condition + count
+        columns["origin"][k] = np.array(of_origin, np.int64)[part.origin]
+        count += len(part.conditions)
+    joined: dict[str, Any] = {name: np.concatenate(column) for name, column in columns.items()}
     return replace(
         parts[0],
         subjects=tuple(subjects),
@@ -493,9 +489,5 @@ def side_by_side(parts: Sequence[Facts]) -> Facts:
         origins=tuple(origins),
         given_only=any(part.given_only for part in parts),
         stretches=reduce(Stretches.plus, (part.stretches for part in parts)),
-        condition=np.concatenate([part.condition + first[id(part.conditions)] for part in parts]),
-        origin=np.concatenate(
-            [np.array(numbers, np.int64)[part.origin] for part, numbers in zip(parts, of_origin, strict=True)]
-        ),
-        **columns,
+        **joined,
     )

@@ -29,7 +29,7 @@ def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
     made = generate(tmp_path, 1 << 19)
     index = index_file(FilePart(0, str(made.files[0]), last=True), ReadOptions(range_size=1 << 30))
     measured = MeasureRanges(job="job", options=BandwidthOptions(), filters=(), bucket_seconds=1)(
-        ranges_of([index])
+        ranges_of(index)
     )
     raw, compressed = measured.samples.sizes[ALONE]
     assert 0.9 * CHUNK < raw <= CHUNK
@@ -55,7 +55,7 @@ def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
 def test_the_bytes_of_a_split_are_those_that_it_writes(name: str, block_size: int) -> None:
     options = BandwidthOptions(block_size=block_size)
     for number, path in enumerate(BinlogSet.open(ORACLE / name / "bin.index").addresses):
-        ranges = ranges_of([index_file(FilePart(number, path, last=True), ReadOptions())])
+        ranges = ranges_of(index_file(FilePart(number, path, last=True), ReadOptions()))
         task = MeasureRanges(options=options, filters=(), bucket_seconds=1)
         subjects, sources = Subjects(), SourceNumbers()
         owners = BY_SCHEMA.owners(subjects, NameRules())

@@ -19,10 +19,10 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
 from dumpfilter.spark_jobs.binlog_source import predicate_of
 from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
-from dumpfilter.spark_jobs.ranges import FilePart, Range, index_file
+from dumpfilter.spark_jobs.ranges import FilePart, Range, index_file, ranges_of
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import ranges_of_file, read_batches
+from dumpfilter.spark_jobs.source.reading import read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED, MemoryFile, recording_id
@@ -54,7 +54,7 @@ def test_every_event_of_a_recording_is_a_row(number: int, path: Path) -> None:
         FilePart(0, str(path), last=False), ReadOptions(range_size=range_size, block_size=block_size)
     )
     wanted = events_of(path.read_bytes(), path.name)
-    assert read(path, ranges_of_file(index), block_size=block_size) == wanted
+    assert read(path, ranges_of(index), block_size=block_size) == wanted
     assert read(path, [Range(str(path), 4, path.stat().st_size)]) == wanted
     assert sum(row["size"] for row in wanted if row["inner"] is None) == path.stat().st_size - 4
 
@@ -128,5 +128,5 @@ def test_a_name_that_is_not_utf8_is_readable(tmp_path: Path) -> None:
     source = next(path for path in RECORDED if path.parent.name == "mariadb-row")
     data = source.read_bytes().replace(b"\x04shop\x00", b"\x04sh\xff\xfe\x00")
     path.write_bytes(data)
-    rows = read(path, [Range(str(path), 4, len(data))], verify=False)
+    rows = read(path, [Range(str(path), 4, len(data))], read=ReadOptions(verify=False))
     assert "sh\ufffd\ufffd" in {row["database"] for row in rows if row["type"] == "Table_map"}

@@ -58,8 +58,8 @@ def test_options_are_read() -> None:
     )
     assert options.sources == ["/a/bin.000001", "/a/bin.000002"]
     assert options.columns == ("size", "type")
-    assert (options.opened, options.verify, options.skip_corrupt) == (False, False, True)
-    assert (options.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
+    assert (options.opened, options.read.verify, options.read.on_corrupt) == (False, False, "skip")
+    assert (options.read.range_size, options.bytes_per_trigger) == (2 << 20, 3 << 30)
     assert SourceOptions.parse({"path": "/x"}) == SourceOptions("/x")
 
 

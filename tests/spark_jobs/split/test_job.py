@@ -10,7 +10,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.spark_jobs.split import job as module
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
 from tests.spark_jobs.here import Made, split_here
@@ -228,24 +226,6 @@ def test_another_split_begins_between_the_two_renames(
     split_here(copied, out, SplitOptions(overwrite=True))
     check_parts(copied, split_here(copied, out))
     assert nothing_but(tmp_path, "set", "out")
-
-
-def test_another_split_ends_before_the_lock_is_taken(
-    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, one = tmp_path / "out", copied.with_name("bin.000001")
-    finished = module._finished
-
-    def split_too_late(*given: Any, **more: Any) -> Any:
-        monkeypatch.setattr(module, "_finished", finished)
-        found = finished(*given, **more)
-        split_here(one, out)
-        return found
-
-    monkeypatch.setattr(module, "_finished", split_too_late)
-    with pytest.raises(OutputError, match="--overwrite"):
-        split_here(copied, out)
-    check_parts(one, split_here(one, out))
 
 
 def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:
