@@ -133,7 +133,6 @@ def suggest(
     gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
     """Return the tables with the most bytes in a binlog set, and the filter rules that would save most for each slave.
-    Slaves of one semantics (classic or effective) also get the rules that would save most for all of them.
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
@@ -155,18 +154,12 @@ def suggest(
     search = Search(facts, names, {table for tables in kept.values() for table in tables}, knowledge)
     slaves = _grouped(definitions or [NOBODY], facts, search)
     served = [one for one in slaves if not one.nothing_passes]
-    # The rules of one semantics are unknown options to the other.
-    is_shared = len(served) > 1 and len({one.definition.semantics for one in served}) == 1
-    groups = [[one] for one in served] + ([served] if is_shared else [])
     found = run(
-        partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
+        partial(search.plan, most=options.most_rules), served, "searching for rules", amount=Amount("filters")
     )
-    together = found.pop() if is_shared else None
     of_slave = dict(zip(served, found, strict=True))
-    plans = [of_slave.get(one, Found([[one]])) for one in slaves]
-    planned = dict.fromkeys(
-        one for plan in (*plans, *([together] if together else [])) for stage in plan.stages for one in stage
-    )
+    plans = [of_slave.get(one, Found([one])) for one in slaves]
+    planned = dict.fromkeys(one for plan in plans for one in plan.stages)
     exact = {one: one.nbytes for one in planned}
     if is_estimate:
         filters = [one.definition.filter(names) for one in planned]
@@ -189,7 +182,6 @@ def suggest(
         estimates=is_estimate,
         tables=tables,
         plans=tuple(_plan(plan, exact) for plan in plans),
-        together=None if together is None else _plan(together, exact),
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
             *(
@@ -230,29 +222,22 @@ def _matching(pattern: str, indexed: IndexedSet, facts: Facts) -> list[TableSubj
 
 
 def _plan(found: Found, exact: Mapping[Slave, int]) -> Plan:
-    slaves, rules = found.stages[0], found.rules
-    nbytes = [sum(one.count * exact[one] for one in stage) for stage in found.stages]
-    tables = [sum(one.count * one.tables for one in stage) for stage in found.stages]
-    # Slaves with one filter lose the same tables.
-    shown_as = slaves[0].count if len(slaves) == 1 else 1
+    slave, rules = found.stages[0], found.rules
+    nbytes = [slave.count * exact[one] for one in found.stages]
+    tables = [one.tables for one in found.stages]
     return Plan(
-        slaves=tuple(name for one in slaves for name in one.names if name),
-        semantics=slaves[0].definition.semantics.value,
-        rules=slaves[0].definition.rules if len(slaves) == 1 else (),
+        slaves=tuple(filter(None, slave.names)),
+        semantics=slave.definition.semantics.value,
+        rules=slave.definition.rules,
         bytes=nbytes[0],
-        tables=tables[0] // shown_as,
-        nothing_passes=all(one.nothing_passes for one in slaves),
+        tables=tables[0],
+        nothing_passes=slave.nothing_passes,
         steps=tuple(
             RuleStep(
                 rule=str(rule),
                 saving=nbytes[n] - nbytes[n + 1],
                 bytes_after=nbytes[n + 1],
-                slaves=sum(
-                    one.count
-                    for one, after in zip(found.stages[n], found.stages[n + 1], strict=True)
-                    if exact[after] < exact[one]
-                ),
-                tables_dropped=(tables[n] - tables[n + 1]) // shown_as,
+                tables_dropped=tables[n] - tables[n + 1],
             )
             for n, rule in enumerate(rules)
         ),

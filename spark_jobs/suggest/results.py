@@ -45,12 +45,8 @@ class RuleStep(Model):
     """The bytes that the rule saves in addition to the rules before it, summed over the slaves."""
     bytes_after: int
     """The bytes that the slaves receive with this rule and the rules before it, summed over the slaves."""
-    slaves: int
-    """The number of slaves for which the rule saves bytes. Other slaves do not need it."""
     tables_dropped: int
-    """The number of tables that a slave no longer receives because of the rule. For all slaves together, it is
-    summed over them.
-    """
+    """The number of tables that a slave no longer receives because of the rule."""
 
 
 class RejectedRule(Model):
@@ -70,20 +66,18 @@ class RejectedRule(Model):
 
 
 class Plan(Model):
-    """The rules suggested for one slave, for slaves with equal filters, or for all slaves together, with the bytes that
-    these rules save.
-    """
+    """The rules suggested for one slave, or for slaves with equal filters, with the bytes that these rules save."""
 
     slaves: tuple[str, ...]
     """The names of the slaves. Empty for the replica without rules that stands in if the user gave no slave."""
     semantics: str
     """The semantics of the slaves' rules: ``classic`` or ``effective``."""
     rules: tuple[str, ...]
-    """The rules that the slaves already have. Empty for all slaves together."""
+    """The rules that the slaves already have."""
     bytes: int
     """The bytes that the slaves currently receive, summed over the slaves."""
     tables: int
-    """The number of tables whose rows a slave currently receives. For all slaves together, it is summed over them."""
+    """The number of tables whose rows a slave currently receives."""
     nothing_passes: bool = False
     """Whether the slaves' rules drop all rows and all statements on tables. No rule is then suggested."""
     steps: tuple[RuleStep, ...]
@@ -98,7 +92,7 @@ class Suggestions(Model):
     number ``format`` grows when the meaning of a field changes.
     """
 
-    format: int = 2
+    format: int = 3
     files: int
     bytes: int
     """The bytes that a slave without rules receives."""
@@ -112,12 +106,6 @@ class Suggestions(Model):
     tables: tuple[TableWeight, ...]
     """The tables of the binlog set, in descending order of bytes."""
     plans: tuple[Plan, ...]
-    together: Plan | None
-    """The rules that save most if each is added to all slaves. Slaves with ``nothing_passes`` are left out.
-
-    None if at most one group of slaves with equal filters remains, or if the slaves have different semantics (classic
-    and effective).
-    """
     without_reader: int
     """The sum of ``bytes_with_parts`` over the tables that no slave receives."""
     warnings: tuple[str, ...] = ()
@@ -141,8 +129,8 @@ _REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
-    """Print the tables with the most bytes, and the suggested rules for each slave and for all slaves. ``top`` is the
-    maximum number of tables to list.
+    """Print the tables with the most bytes, and the suggested rules for each slave. ``top`` is the maximum number of
+    tables to list.
     """
     console.print(
         f"[bold]{human_files(found.files)}[/], {human_bytes(found.bytes)} of events, "
@@ -150,12 +138,7 @@ def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None
     )
     _print_tables(found, console, top)
     for plan in found.plans:
-        _print_plan(plan, console, _title(plan), _about(found))
-    if found.together is not None:
-        number = len(found.together.slaves)
-        whole = sum(len(plan.slaves) for plan in found.plans)
-        which = "all" if number == whole else "the other"
-        _print_plan(found.together, console, f"The same rules for {which} {number:,} slaves", _about(found))
+        _print_plan(plan, console, _about(found))
     console.print(f"[dim]{NO_CLAIM}[/]")
 
 
@@ -203,9 +186,11 @@ def _title(plan: Plan) -> str:
     return f"Rules for {names}{number}"
 
 
-def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
+def _print_plan(plan: Plan, console: Console, about: str) -> None:
     console.print()
-    console.print(f"[bold]{escape(visible(title))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True)
+    console.print(
+        f"[bold]{escape(visible(_title(plan)))}[/], sent {human_bytes(plan.bytes)} now", soft_wrap=True
+    )
     if plan.nothing_passes:
         whose = "their" if len(plan.slaves) > 1 else "its"
         told = f"no row and no statement on a table passes {whose} rules. Check the names in them:"
@@ -222,11 +207,6 @@ def _print_plan(plan: Plan, console: Console, title: str, about: str) -> None:
             f"{human_bytes(step.bytes_after)}; drops {step.tables_dropped:,} of {plan.tables:,} tables",
             highlight=False,
         )
-        if step.slaves < len(plan.slaves):
-            console.print(
-                f"      for {step.slaves:,} of {len(plan.slaves):,} slaves; the others need no such rule",
-                highlight=False,
-            )
     for one in plan.rejected[:_REJECTED_SHOWN]:
         console.print(
             f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False

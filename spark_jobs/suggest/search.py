@@ -254,9 +254,7 @@ class Slave:
 
     @property
     def count(self) -> int:
-        """The number of slaves that have this filter. Sums over all slaves count the figures of one slave so many
-        times.
-        """
+        """The number of slaves that have this filter. Their figures are those of one slave, so many times."""
         return len(self.names)
 
 
@@ -265,10 +263,8 @@ class Found(NamedTuple):
     replication.
     """
 
-    stages: Sequence[Sequence[Slave]]
-    """The slaves before the first suggested rule, and after each rule. Each element of the list has all slaves of the
-    search, in the same order.
-    """
+    stages: Sequence[Slave]
+    """The slave before the first suggested rule, and after each rule."""
     rules: Sequence[Rule] = ()
     rejected: Sequence[RejectedRule] = ()
 
@@ -337,29 +333,25 @@ class Search:
             self._facts.bytes, self._facts.sent(slave.flags, slave.definition.origin)
         )
 
-    def plan(self, slaves: Sequence[Slave], most: int) -> Found:
-        """Return at most ``most`` rules that together save most for these slaves, best first. The result also has the
-        slaves with their traffic after each rule, and the rejected rules.
-
-        Each rule is added to the filter of every slave. Rules are rejected if they would break replication. All slaves
-        must have the same semantics (classic or effective).
+    def plan(self, slave: Slave, most: int) -> Found:
+        """Return at most ``most`` rules that together save most for a slave, best first. The result also has the slave
+        with its traffic after each rule, and the rejected rules. Rules are rejected if they would break replication.
         """
-        semantics = slaves[0].definition.semantics
-        stages, rules = [slaves], list[Rule]()
+        stages, rules = [slave], list[Rule]()
         rejected: dict[Candidate, RejectedRule] = {}
-        least = LEAST_SHARE * sum(one.nbytes * one.count for one in slaves)
+        least = LEAST_SHARE * slave.nbytes
         while len(rules) < most and len(rejected) < _MOST_REJECTED:
             best = self._best(stages[-1], least, rejected)
             if best is None:
                 break
-            rule = best.candidate.rule(semantics)
+            rule = best.candidate.rule(slave.definition.semantics)
             # A trial asks the filter only about what the rule names. A rule can also drop other statements.
-            after = [self.measured(_ruled(one, rule)) for one in stages[-1]]
+            after = self.measured(_ruled(stages[-1], rule))
             fault = self._fault(stages[-1], after)
             if fault is not None:
                 rejected[best.candidate] = RejectedRule(
                     rule=str(rule),
-                    saving=best.saved,
+                    saving=best.saved * slave.count,
                     code=fault.code.value,
                     fault=fault.what,
                     cure=fault.cure,
@@ -370,18 +362,12 @@ class Search:
             rules.append(rule)
         return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
 
-    def _fault(self, before: Sequence[Slave], after: Sequence[Slave]) -> FilterWarning | None:
+    def _fault(self, before: Slave, after: Slave) -> FilterWarning | None:
         """Return the first fault that a candidate rule adds to a slave's filter according to lint, or None. The search
         then rejects the rule.
-
-        ``before`` and ``after`` are the slaves without and with the rule, in the same order.
         """
-        for old, new in zip(before, after, strict=True):
-            had = {(one.code, one.rules) for one in self._lint(old.definition)}
-            for one in self._lint(new.definition):
-                if (one.code, one.rules) not in had:
-                    return one
-        return None
+        had = {(one.code, one.rules) for one in self._lint(before.definition)}
+        return next((one for one in self._lint(after.definition) if (one.code, one.rules) not in had), None)
 
     def _lint(self, definition: SlaveDefinition) -> list[FilterWarning]:
         """Return those of lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules
@@ -394,29 +380,27 @@ class Search:
             self._faults[definition] = [one for one in warnings if one.code in BREAKING]
         return self._faults[definition]
 
-    def _best(self, slaves: Sequence[Slave], least: float, rejected: Container[Candidate]) -> _Trial | None:
-        """Return the rule that saves most if it is added to the slaves' filters, with its effect. None if no rule has a
+    def _best(self, slave: Slave, least: float, rejected: Container[Candidate]) -> _Trial | None:
+        """Return the rule that saves most if it is added to a slave's filter, with its effect. None if no rule has a
         score above ``least``.
 
         The score is the saved bytes times the fraction of tables still sent. Rules in ``rejected`` are not tried,
-        because they would break replication. No rule takes the last table from a slave.
+        because they would break replication. No rule takes the last table from the slave.
         """
-        tables = sum(one.tables * one.count for one in slaves)
         best: _Trial | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
-        for candidate, weight in self._candidates(slaves):
+        for candidate, weight in self._candidates(slave):
             if weight <= max(least, 0 if best is None else best.score * (1 - _EQUAL)):
                 break
             if candidate in rejected:
                 continue
             # A search reads nothing, and ends here after Ctrl-C.
             step(0)
-            changed = self._changed_by(candidate)
-            after = [self._with_rule(one, candidate, changed) for one in slaves]
-            if any(one.tables and not new.tables for one, new in zip(slaves, after, strict=True)):
+            after = self._with_rule(slave, candidate)
+            if slave.tables and not after.tables:
                 continue
-            saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
-            score = saved * sum(one.count * one.tables for one in after) / max(tables, 1)
+            saved = slave.nbytes - after.nbytes
+            score = saved * after.tables / max(slave.tables, 1)
             if score <= least:
                 continue
             narrower = best is not None and candidate.breadth < best.candidate.breadth
@@ -424,13 +408,11 @@ class Search:
                 best = _Trial(candidate, saved, score)
         return best
 
-    def _candidates(self, slaves: Sequence[Slave]) -> list[tuple[Candidate, int]]:
+    def _candidates(self, slave: Slave) -> list[tuple[Candidate, int]]:
         """Return all rules that the search may add next, each with an upper bound of the bytes that it saves, in
         descending order of this bound.
         """
-        of_subject = sum(
-            (one.count * self._weights(one) for one in slaves), np.zeros(len(self.subjects), np.int64)
-        )
+        of_subject = self._weights(slave)
         weights = {
             table: int(of_subject[numbers].sum()) for table, numbers in self._subjects_of_table.items()
         }
@@ -471,14 +453,12 @@ class Search:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
-    def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
+    def _with_rule(self, slave: Slave, candidate: Candidate) -> Slave:
         """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule drops nothing, or
         cannot be written in the slave's semantics (``keeps_database`` in effective rules), return the slave unchanged.
-
-        ``changed`` are the indexes of the subjects (tables and statements) about which the rule can decide.
         """
         definition, passing = slave.definition, self._passing(slave.flags)
-        changed = [number for number in changed if passing[number]]
+        changed = [number for number in self._changed_by(candidate) if passing[number]]
         if not changed or (candidate.keeps_database and definition.semantics is FilterSemantics.EFFECTIVE):
             return slave
         after = _ruled(slave, candidate.rule(definition.semantics))
@@ -497,7 +477,7 @@ def _ruled(slave: Slave, rule: Rule) -> Slave:
 
 
 class _Trial(NamedTuple):
-    """The effect of adding one more rule (``candidate``) to the filters of several slaves."""
+    """The effect of adding one more rule (``candidate``) to a slave's filter."""
 
     candidate: Candidate
     saved: int

@@ -70,7 +70,7 @@ def _check(path: Path, plan: Plan, definition: SlaveDefinition) -> None:
 
 @pytest.mark.parametrize("path", _SETS, ids=lambda path: path.name)
 def test_figures_are_those_of_a_dump(path: Path) -> None:
-    """Each suggested rule saves exactly the bytes that it says, for each slave. No rule suits both semantics."""
+    """Each suggested rule saves exactly the bytes that it says, for each slave."""
     definitions = [
         _slave("all"),
         _slave("shop", "--replicate-do-db=shop"),
@@ -85,11 +85,9 @@ def test_figures_are_those_of_a_dump(path: Path) -> None:
     by_name = {one.name: one for one in definitions}
     for plan in found.plans:
         _check(path, plan, by_name[plan.slaves[0]])
-    assert found.together is None
 
 
-def test_the_same_rules_for_all_slaves() -> None:
-    """The rules for all slaves together save what each slave's dump is spared with them."""
+def test_slaves_with_equal_filters_have_one_plan() -> None:
     path = DATA / "oracle" / "mysql-row"
     definitions = [
         _slave("all"),
@@ -98,28 +96,7 @@ def test_the_same_rules_for_all_slaves() -> None:
     ]
     found = suggest(path, definitions, ThreadRunner(1), None)
     assert [plan.slaves for plan in found.plans] == [("all",), ("hr", "hr-2")]
-    assert found.together is not None
-    assert found.together.bytes == sum(_sent(path, one) for one in definitions)
-    rules = []
-    for step in found.together.steps:
-        rules.append(step.rule)
-        # A rule that does not help a slave changes nothing there, so that every slave may have every rule.
-        assert step.bytes_after == sum(_sent(path, one, rules) for one in definitions)
-    assert rules[0] == "--replicate-ignore-table=hr.emp"
-    assert found.together.steps[0].slaves == 3
-
-
-def test_a_rule_for_all_takes_no_slaves_last_table() -> None:
-    """Every slave has every rule: of the table with the most bytes, one slave gets nothing else."""
-    path = DATA / "oracle" / "mysql-row"
-    definitions = [_slave("all"), _slave("emp", "--replicate-wild-do-table=hr.emp")]
-    together = suggest(path, definitions, ThreadRunner(1), None).together
-    assert together is not None
-    rules = [step.rule for step in together.steps]
-    assert "--replicate-ignore-table=hr.emp" not in rules
-    assert rules
-    for n, step in enumerate(together.steps):
-        assert step.bytes_after == sum(_sent(path, one, rules[: n + 1]) for one in definitions)
+    _check(path, found.plans[1], definitions[1])
 
 
 def test_a_rule_that_breaks_something_is_rejected() -> None:
@@ -153,7 +130,7 @@ def test_output_at_80_columns() -> None:
 
 
 def test_a_slave_to_which_nothing_passes() -> None:
-    """Rules that match nothing are named, and the suggestions for all slaves leave such a slave out."""
+    """Rules that match nothing are named."""
     path = DATA / "oracle" / "mysql-row"
     broken = _slave("broken", "--replicate-do-table=shop.nope")
     found = suggest(
@@ -162,14 +139,11 @@ def test_a_slave_to_which_nothing_passes() -> None:
     assert [plan.slaves for plan in found.plans if plan.nothing_passes] == [("broken",)]
     assert found.plans[1].bytes == _sent(path, broken)
     assert not found.plans[1].steps
-    assert found.together is not None
-    assert found.together.slaves == ("all", "hr")
     out = StringIO()
     print_suggestions(found, Console(file=out, width=80), top=3)
     text = " ".join(out.getvalue().split())
     assert "no row and no statement on a table passes its rules" in text
     assert "Check the names in them: --replicate-do-table=shop.nope" in text
-    assert "The same rules for the other 2 slaves" in text
 
 
 def _without_slaves(path: Path, **options: object) -> Suggestions:
@@ -182,7 +156,6 @@ def test_one_replica_that_takes_everything() -> None:
     found = _without_slaves(path)
     (plan,) = found.plans
     assert plan.slaves == ()
-    assert found.together is None
     _check(path, plan, NOBODY)
     assert plan.steps[0].rule == "--replicate-ignore-table=hr.emp"
     assert plan.option_lines[0] == "replicate-ignore-table=hr.emp"
