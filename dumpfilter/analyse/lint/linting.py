@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined, listed, wild_rules
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined, listed
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.filter.base import Decision, FilterAround, ReplicationFilter, Step
@@ -219,15 +219,10 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
     for name, event in known.items():
         database, _, table = name.lower().partition(".")
         if alone.matches_table((database, table)) if is_wild else name.lower() == lowered:
+            if rule_filter.names.family == "mariadb" and rule_filter.names.lower_case_table_names:
+                name = lowered  # MariaDB lower-cases the name, and not the rule.
             why = f"upper and lower case differ from {name!r}"
             cure = "Write the name as in the set" if is_wild else f"Write {_option(_with_value(rule, name))}"
-            if (
-                not is_wild
-                and rule_filter.names.lower_case_table_names
-                and rule_filter.names.family == "mariadb"
-            ):
-                why = "with lower_case_table_names MariaDB lower-cases the name, and not the rule"
-                cure = f"Write {_option(_with_value(rule, lowered))}"
             return Item(Code.CASE, (rule,), f"{missing}: {why}", cure, events=shown(event))
     close = closest(value, known)
     if close is None:
@@ -464,10 +459,8 @@ def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Ite
 def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNames) -> Item:
     others = [each for each in rule_filter.rules if each.kind.form is ValueForm.DATABASE]
     databases = list(dict.fromkeys(database for database, _ in matched))
-    if any(each.kind is RuleKind.DO_DB for each in others):
-        others = [each for each in others if each.kind is RuleKind.DO_DB]
-        wild = wild_rules(RuleKind.WILD_DO_TABLE, others)
-        cure = f"Use {wild} instead of the do-db rules, or add --{RuleKind.DO_DB.option}={databases[0]}"
+    if do_rules := [each for each in others if each.kind is RuleKind.DO_DB]:
+        others, cure = do_rules, f"Add --{RuleKind.DO_DB.option}={databases[0]}"
     else:
         others = [each for each in others if each.value in databases] or others
         cure = f"Remove {others[0]}, or {rule}"

@@ -231,7 +231,7 @@ class ReplicaWalk:
             if cause is not None:
                 changed = f"change the current database of {cause.verb}, and never a database in its text"
             result = _MERGED.get(fault.kind, "The replica lacks {names}")
-            what = f"rewrite rules {changed}. {result}, and the replica stops with error {errors[0]}"
+            what = f"rewrite rules {changed}. {result}. The replica stops with error {_shown(errors)}"
             cure = "Make {names} on the replica by hand, or write names in statements without the database"
             if fault.kind in (F.TWICE, F.STALE):
                 cure = "Give the databases different names on the replica"
@@ -313,6 +313,8 @@ _MERGED = {
     F.TWICE: "A statement names {names} twice",
     F.STALE: "Changes of two tables reach {names}",
 }
+_MOST_ERRORS = 3
+"""The number of possible errors that a warning names."""
 _LATER = {
     F.PARENT: "a statement with a foreign key to it passes",
     F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes",
@@ -338,10 +340,15 @@ def _what(fault: Fault[Cause], verb: str, event: SetEvent) -> str:
         Thing.ACCOUNT,
         Thing.GRANT,
     )
-    error = 1449 if is_definer else _errors(fault)[0]
+    errors = (1449,) if is_definer else _errors(fault)
     what = "the temporary table {names}" if fault.is_temporary else "{names}"
     stops = "stops" if fault.is_sure else "has other rows or columns, or stops"
-    return f"{verb} of {what} is dropped, and {later}. The replica {stops} with error {error}"
+    return f"{verb} of {what} is dropped, and {later}. The replica {stops} with error {_shown(errors)}"
+
+
+def _shown(errors: Sequence[int]) -> str:
+    most, comma, last = ", ".join(map(str, errors[:_MOST_ERRORS])).rpartition(", ")
+    return f"{most} or {last}" if comma else last
 
 
 def _dotted(key: Sequence[object]) -> str:
