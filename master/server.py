@@ -89,41 +89,21 @@ OPTIONS = [
 
 
 class RequestRefused(DumpfilterError):
-    """The base class of errors for requests that the master refuses before the service receives them."""
-
-
-class MalformedRequest(RequestRefused):
-    """The error for a request that is not a valid message of the gRPC contract (``dumpfilter.proto``)."""
+    """The error for a request that the master refuses before the service receives it, and for the dump of a slave that
+    has made no call within the time that the slave promised. ``code`` is the gRPC status code.
+    """
 
     grpc_code = "INVALID_ARGUMENT"
 
-
-class RequestTooLarge(RequestRefused):
-    """The error for a request with more bytes than the limit of its method."""
-
-    grpc_code = "RESOURCE_EXHAUSTED"
+    def __init__(self, text: str, code: str = grpc_code) -> None:
+        super().__init__(text)
+        self.grpc_code = code
 
 
-class RequestTooLate(RequestRefused):
-    """The error for a request that does not arrive within the time limit."""
-
-    grpc_code = "CANCELLED"
-
-
-class ContentTooLong(RequestRefused):
-    """The error for a request with a text or a list beyond its limit."""
-
-    grpc_code = "INVALID_ARGUMENT"
-
-
-class OutOfMemory(RequestRefused):
+class OutOfMemory(DumpfilterError):
     """The error for a call that failed because the master has no memory left."""
 
     grpc_code = "RESOURCE_EXHAUSTED"
-
-
-class Silent(Exception):
-    """The exception that ends the dump of a slave that has made no call within the time that the slave promised."""
 
 
 _LONGEST = {
@@ -136,7 +116,7 @@ _LONGEST = {
 
 
 def check_request(request: Message) -> None:
-    """Check the lengths of a request's texts and lists. Raises ContentTooLong for one that is too long, and for filter
+    """Check the lengths of a request's texts and lists. Raises RequestRefused for one that is too long, and for filter
     rules that are too long together.
     """
     for field, value in request.ListFields():
@@ -144,9 +124,9 @@ def check_request(request: Message) -> None:
         if most is not None and len(value) > most:
             what = "elements" if field.is_repeated else f"characters ({value[:_SHOWN]!r}…)"
             cure = "; start the slave with a file and a position" if "gtid" in field.name else ""
-            raise ContentTooLong(f"{field.name}: {len(value)} {what}: at most {most}{cure}")
+            raise RequestRefused(f"{field.name}: {len(value)} {what}: at most {most}{cure}")
         if field.name == "rules" and sum(len(rule.value) for rule in value) > limits.MAX_RULES_TEXT:
-            raise ContentTooLong(
+            raise RequestRefused(
                 f"the rules have more than {limits.MAX_RULES_TEXT} characters together; use wild rules, which stand "
                 "for many tables"
             )
@@ -301,20 +281,20 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         """Receive the request of a call of ``method``, check its size and contents, decode it, and restart the timeout
         of the slave that sent it. Return the decoded request.
 
-        Raises RequestTooLate, RequestTooLarge or MalformedRequest for an unusable request, and ContentTooLong for
-        contents beyond the limits.
+        Raises RequestRefused for an unusable request, and for contents beyond the limits.
         """
         is_short = method.kind is Kind.SHORT
         try:
             async with asyncio.timeout(limits.SHORT_REQUEST_SECONDS if is_short else limits.REQUEST_SECONDS):
                 data = await context.read()
         except TimeoutError:
-            raise RequestTooLate("the request did not arrive in time") from None
+            raise RequestRefused("the request did not arrive in time", "CANCELLED") from None
         if not isinstance(data, bytes):
             # The client has ended the call itself, which is no failure.
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
         if len(data) > method.max_request:
-            raise RequestTooLarge(f"the request has {len(data)} bytes: at most {method.max_request}")
+            text = f"the request has {len(data)} bytes: at most {method.max_request}"
+            raise RequestRefused(text, "RESOURCE_EXHAUSTED")
 
         def decode() -> Any:
             request = method.request.FromString(data)
@@ -327,7 +307,7 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
             else:
                 request = await asyncio.get_running_loop().run_in_executor(self._decoders, decode)
         except (DecodeError, UnicodeDecodeError) as error:
-            raise MalformedRequest(
+            raise RequestRefused(
                 "the request is not a message of the contract (a string that is not UTF-8?): "
                 f"{printable(str(error))}"
             ) from None
@@ -338,8 +318,8 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
 
     @asynccontextmanager
     async def _awaited(self, request: Any) -> AsyncIterator[None]:
-        """Raise Silent in the ``with`` block when the slave makes no call for the time that ``request`` promises
-        (``net_timeout_ms``). A request without this field, or with 0, has no timeout.
+        """Raise RequestRefused in the ``with`` block when the slave makes no call for the time that ``request``
+        promises (``net_timeout_ms``). A request without this field, or with 0, has no timeout.
 
         A slave vanishes without a word when its machine loses power or a cable is cut. Pings of HTTP/2 cannot tell such
         a slave from one with a slow connection, because their answers wait behind the stream.
@@ -357,7 +337,7 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise Silent from None
+            raise RequestRefused("the slave gave no sign of life", "UNAVAILABLE") from None
         finally:
             if self._watches.get(slave_id) is watch:
                 del self._watches[slave_id]
@@ -369,16 +349,13 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         """
         try:
             yield
-        except Silent:
-            log.warning("slave is silent", peer=context.peer(), method=printable(name))
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
         except (DumpfilterError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = OutOfMemory("the master is out of memory; try again later")
             text = str(error)
             # The service logs why dumps end.
             is_logged = method.kind is not Kind.DUMP and not isinstance(error, TryLater)
-            if is_logged or isinstance(error, Overloaded | RequestRefused):
+            if is_logged or isinstance(error, Overloaded | OutOfMemory | RequestRefused):
                 event = "registration refused" if method.request is pb.RegisterRequest else "call refused"
                 log.warning(event, peer=context.peer(), method=printable(name), reason=printable(text))
             MEASURED.count_failure(error)
