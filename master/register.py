@@ -523,17 +523,23 @@ class Register:
         """
         with self._lock:
             slave = self.get(slave_id)
-            flags = self._flags(rule_filter, slave.imposed)
             if slave.dump:
-                self._check_weight(replace(slave, flags=flags))
-            self._change(slave, flags)
+                self._check_weight(replace(slave, flags=self._flags(rule_filter, slave.imposed)))
+            self._change(slave, rule_filter, slave.imposed)
             self._weigh(slave)
             return slave
 
-    def _change(self, slave: RegisteredSlave, flags: TableFlags) -> None:
-        if slave.flags is not flags:
-            slave.leave_filter(slave)
-        slave.flags = flags
+    def _change(
+        self, slave: RegisteredSlave, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]
+    ) -> None:
+        """Give a slave the filter ``rule_filter``, the imposed filters ``imposed``, and the present write rules, also
+        in its running dump. Do nothing if they decide as the slave's present ones. The caller holds the lock.
+        """
+        flags = self._flags(rule_filter, imposed)
+        if flags is slave.flags:
+            return
+        slave.leave_filter(slave)
+        slave.flags, slave.imposed = flags, imposed
         slave.filter_version += 1
         if slave.dump:
             slave.record.filter_digest = self._digests[slave.flags]
@@ -569,7 +575,7 @@ class Register:
         with self._lock:
             self.write_filter = write_filter
             for slave in self._slaves.values():
-                self._change(slave, self._flags(slave.filter, slave.imposed))
+                self._change(slave, slave.filter, slave.imposed)
 
     def change_imposed(self, imposed: tuple[ImposedFilter, ...]) -> None:
         """Impose the filters ``imposed`` on slaves that register from now on, and on registered real replicas. Running
@@ -581,11 +587,7 @@ class Register:
             self.imposed = imposed
             for slave in self._slaves.values():
                 if slave.peer.is_real_replica:
-                    now = imposed_on(imposed, slave.peer)
-                    flags = self._flags(slave.filter, now)
-                    if flags is not slave.flags:
-                        slave.imposed = now
-                        self._change(slave, flags)
+                    self._change(slave, slave.filter, imposed_on(imposed, slave.peer))
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
         """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on

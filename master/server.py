@@ -89,8 +89,8 @@ OPTIONS = [
 
 
 class RequestRefused(DumpfilterError):
-    """The error for a request that the master refuses before the service receives it, and for the dump of a slave that
-    has made no call within the time that the slave promised. ``code`` is the gRPC status code.
+    """The error for a request that the master refuses before the service receives it. A dump ends with this error, too,
+    when its slave has made no call within the time that the slave promised. ``code`` is the gRPC status code.
     """
 
     grpc_code = "INVALID_ARGUMENT"
