@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.analyse.lint.findings import FilterWarning, warning_as_dict
+from dumpfilter.analyse.lint.findings import FilterWarning, listed, warning_as_dict
 from dumpfilter.analyse.lint.knowledge import Gatherer
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.report.terminal import Cell, table
@@ -362,9 +362,6 @@ def _stop(decision: Decision, *, go_on: bool = False) -> PathStep:
     return PathStep(text, decision.name, rule, "go on" if go_on else decision.verdict.value)
 
 
-_MOST_TABLES = 3
-"""The maximum number of tables of one statement that a cell of the output names."""
-
 _NOT_WRITTEN = "not written"
 
 
@@ -397,9 +394,7 @@ def _text(text: str) -> Text:
 def _tables(lists: Iterable[Iterable[TableName]] | None) -> str:
     if lists is None:
         return "(tables not known)"
-    names = [_name(table) for tables in list(lists)[:1] for table in tables]
-    more = f", … ({len(names)} tables)" if len(names) > _MOST_TABLES else ""
-    return ", ".join(names[:_MOST_TABLES]) + more
+    return listed(_name(table) for tables in list(lists)[:1] for table in tables)
 
 
 def _name(table: TableName) -> str:
@@ -557,7 +552,7 @@ def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Co
                 why += f" ({event.decision.rule})"
         place = f"{event.file}:{event.position}" + ("" if event.inside is None else f"+{event.inside}")
         cells = [place, event.type, "sent" if event.sent else "dropped", what, why]
-        print(separator.join(_text(cell).plain for cell in cells), file=console.file)
+        print(separator.join(map(visible, cells)), file=console.file)
 
 
 def print_statement(found: ExplainedStatement, filters: Filters, console: Console) -> None:

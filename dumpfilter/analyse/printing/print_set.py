@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,8 +26,6 @@ from dumpfilter.filter.base import AllFilters
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
-
-_POSITION = re.compile(r"\d+")
 
 
 def print_binlog(
@@ -223,7 +220,7 @@ def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidS
     # domain. The function returns the offset and None, or None and the GTIDs.
     if not text:
         return None, None
-    if _POSITION.fullmatch(text):
+    if text.isdecimal():
         return int(text), None
     gtids = _gtids(text, option, family) if family == "mariadb" else None
     if not isinstance(gtids, MariadbGtidSet) or not gtids.is_position():
