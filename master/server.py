@@ -155,7 +155,7 @@ PROCESS = "process"
 """The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
 
 _LOOKS_AT_BINLOG = 5.0
-"""The shortest time between two tests of the health service whether the binlog can be read, seconds."""
+"""The interval at which the master tests whether the binlog can be read, seconds."""
 
 
 class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic only in the type stubs
@@ -184,8 +184,7 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         time without a call after which the dump ends, seconds.
         """
         self._is_readable = True
-        """Whether the newest binlog file could be read when the health service tested this last."""
-        self._next_test = 0.0
+        """Whether the newest binlog file could be read at the last test."""
         self.max_connections = limits.open_connections(
             max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         )
@@ -254,20 +253,20 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         if request.service not in ("", _SERVICE, PROCESS):
             await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
         is_serving = not self._service.stopping and (
-            request.service == PROCESS or (await self._tested() and not self._service.drains.is_all)
+            request.service == PROCESS or (self._is_readable and not self._service.drains.is_all)
         )
         status = health_pb2.HealthCheckResponse
         return status(status=status.SERVING if is_serving else status.NOT_SERVING)
 
-    async def _tested(self) -> bool:
-        """Tell whether the newest binlog file can be read, as tested at most a few seconds ago. Log when the answer
-        changes.
+    async def look_at_binlog(self) -> None:
+        """Test every few seconds whether the newest binlog file can be read, for the health service. Log when the
+        answer changes. The test also closes files that another process has purged.
         """
-        if time.monotonic() >= self._next_test:
-            self._next_test = time.monotonic() + _LOOKS_AT_BINLOG
+        store = self._service.store
+        while True:
+            await asyncio.sleep(_LOOKS_AT_BINLOG)
             try:
-                reader = await self._service.opened_reader()
-                await reader.call(reader.store.check_readable)
+                await self._service.reader.call(store.check_readable)
                 if not self._is_readable:
                     log.info("the binlog can be read again")
                 self._is_readable = True
@@ -275,7 +274,6 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
                 if self._is_readable:
                     log.error("the binlog cannot be read", error=printable(str(error)))
                 self._is_readable = False
-        return self._is_readable
 
     async def _receive(self, method: Method, context: Context) -> Any:
         """Receive the request of a call of ``method``, check its size and contents, decode it, and restart the timeout
@@ -496,6 +494,7 @@ class MasterServer:
         if listen is not None:
             listen.check_exposure((config or MasterConfig()).users)
         self.loop = ServingLoop("grpc-loop")
+        self._probe: asyncio.Task[None] | None = None
         self._stopped = False
         self.count_replicas: Callable[[], tuple[int, int]] | None = None
         """The function that returns the number of connections of the replication port and their limit. None: the master
@@ -536,7 +535,11 @@ class MasterServer:
 
     def start(self) -> None:
         """Begin to accept connections."""
-        self.loop.wait(self._port.start())
+        self.loop.wait(self._start())
+
+    async def _start(self) -> None:
+        await self._port.start()
+        self._probe = asyncio.create_task(self._port.look_at_binlog())
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Send all slaves away, each at its next transaction boundary, and wait until their dumps have ended.
@@ -586,6 +589,8 @@ class MasterServer:
         self.service.end_dumps()
         if self._turns is not None:
             self._turns.close()
+        if self._probe is not None:
+            self._probe.cancel()
         await self._port.stop(grace)
         await end_of_tasks()
 
