@@ -427,7 +427,7 @@ def _open_sql_ports(stack: ExitStack, run: RunOptions, server: MasterServer) -> 
         )
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
-        service.on_change.append(lambda config: served.change_users(config.replica_users, {}))
+        service.on_change.append(served.take_over)
     return ports
 
 

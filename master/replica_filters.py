@@ -138,8 +138,7 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     port = connect.port or peer.port
     if not host or not port:
         raise FilterUnreadable(
-            "the replica registers without a port: give it report_port, or give connect.port in the [[replica]]",
-            momentary=False,
+            "the replica registers without a port: give it report_port, or give connect.port in the [[replica]]"
         )
     where = f"the replica at {host_and_port(printable(host), port)}"
     try:
@@ -162,7 +161,7 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
             and not _is_denied(error),
         ) from None
     except OptionError as error:
-        raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
+        raise FilterUnreadable(f"cannot use the filter of {where}: {error}") from None
 
 
 def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> OwnFilter:

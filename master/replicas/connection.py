@@ -49,7 +49,7 @@ from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.advance import ReplicaEncoding
-from dumpfilter.master.config import ReplicaEntry
+from dumpfilter.master.config import MasterConfig, ReplicaEntry
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
@@ -563,6 +563,13 @@ class ReplicaServer(ClientPort):
         with self.serving(loop):
             log.info("replicas.listening", **log_fields, host=self.endpoint.host, port=self.port)
             yield self.port
+
+    def take_over(self, config: MasterConfig) -> None:
+        """Put the ``[[replica]]`` tables and then the users of a configuration that was read again into force. So a
+        replica of a new user finds its table. Any thread can call this method.
+        """
+        self.service.filters.take_over(config.replicas)
+        self.change_users(config.replica_users, {})
 
     @property
     def listed(self) -> dict[int, Any]:

@@ -15,6 +15,7 @@ import pytest
 from pymysql._auth import scramble_caching_sha2, scramble_native_password
 
 from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, Sha2Crypt, StoredPassword, native_hash
+from dumpfilter.master.config import MasterConfig
 from tests.master.replicas.serving import MARIADB, MYSQL, PASSWORD, Replica, Serving, entry, serving
 
 WaitFor = Callable[[Callable[[], object]], None]
@@ -113,8 +114,10 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
         def change_and_open(*arguments: Any) -> Any:
             # The password has been checked, and the client has no session yet.
             served.replicas.executor_of = opened  # type: ignore[method-assign]
-            users = {"all": StoredPassword.plain("new")}
-            changing = threading.Thread(target=served.replicas.change_users, args=(users, {}))
+            config = MasterConfig().model_copy(
+                update={"replicas": (entry("all", [], StoredPassword.plain("new")),)}
+            )
+            changing = threading.Thread(target=served.replicas.take_over, args=(config,))
             changing.start()
             changing.join()
             return opened(*arguments)
@@ -127,8 +130,8 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
-        users = dict(served.server.service.config.replica_users)
-        served.replicas.change_users(users | {"all": StoredPassword.plain("new")}, {})
+        tables = entry("all", [], StoredPassword.plain("new")), entry("shop", [])
+        served.replicas.take_over(MasterConfig().model_copy(update={"replicas": tables}))
         wait_for(lambda: len(served.replicas.clients) == 1)
         with pytest.raises(pymysql.err.OperationalError):
             old.ask("SELECT @@server_id")
