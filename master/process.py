@@ -269,15 +269,24 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         announce = partial(_announce, terminal)
         binlogs, version = store.binlogs.names, store.format_description.server_version
         line = f"serving {binlogs[0]} to {binlogs[-1]} ({human_files(len(binlogs))}, {version})"
+        at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
         if run.listen is not None:
             line += f" on {host_and_port(run.listen.host, server.port)}"
-        announce(line, "serving")
+        announce(
+            line,
+            "serving",
+            first=binlogs[0],
+            last=binlogs[-1],
+            files=len(binlogs),
+            server_version=version,
+            **at,
+        )
         for line in _descriptions(write_filter, config):
-            announce(line, "serving with")
+            announce(line, "serving with", what=printable(line, _LONGEST_LINE))
         for name, (host, port) in sql_ports.items():
-            announce(f"{name} on {host_and_port(host, port)}", name)
+            announce(f"{name} on {host_and_port(host, port)}", name, host=host, port=port)
         if metrics_url is not None:
-            announce(f"metrics on {metrics_url}", "metrics")
+            announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
         if run.listen is not None:
             run.listen.write_port(server.port)
         manager.tell(READY)
@@ -351,15 +360,14 @@ def _state(options: MasterOptions, server: MasterServer) -> StateDirectory | Non
     return directory
 
 
-def _announce(terminal: Console, line: str, event: str) -> None:
+def _announce(terminal: Console, line: str, event: str, **fields: object) -> None:
     """Report what the process does, if messages of the level info are shown. Print ``line`` as plain text on the
-    terminal. If the log is in JSON, write ``event`` with ``line`` as a log line instead.
+    terminal. If the log is in JSON, write ``event`` with ``fields`` as a log line instead.
     """
-    text = printable(line, _LONGEST_LINE)
     if logs.is_json():
-        log.info(event, what=text)
+        log.info(event, **fields)
     elif logs.shows(logs.Level.INFO):
-        terminal.print(text, markup=False, soft_wrap=True)
+        terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
 
 def _reload(service: DumpFilterService) -> None:

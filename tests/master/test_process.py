@@ -35,7 +35,7 @@ def quiet_at_the_end() -> Iterator[None]:
 def test_announcements_have_the_level_info(level: str, said: str) -> None:
     logs.configure(level=logs.Level(level))
     out = io.StringIO()
-    process._announce(Console(file=out), "serving bin.000001", "serving")
+    process._announce(Console(file=out), "serving bin.000001", "serving", first="bin.000001")
     assert out.getvalue() == said
 
 
