@@ -77,7 +77,7 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 10
+_FORMAT = 11
 """The layout version of a working directory. No job continues in a directory with another layout."""
 
 

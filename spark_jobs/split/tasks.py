@@ -79,9 +79,16 @@ transaction's end.
 _Cut = tuple[int, tuple[str, ...]] | None
 
 _Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]
-_WORDS: TypeAdapter[_Words] = TypeAdapter(
-    _Words, config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+_HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
+    tuple[tuple[int, int, int], _Words],
+    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
 )
+"""The JSON type of the first line of a saved plan: the numbers of rows of the plan's arrays, and all other fields of
+the plan.
+
+The rows of blocks, transactions and pieces follow this line as 64-bit integers. NumPy's own file format is not used.
+Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
+"""
 
 
 class RangePlan(NamedTuple):
@@ -140,8 +147,9 @@ class RangePlan(NamedTuple):
         # Spark may run a task twice at once.
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
         with committed(path, beside=beside, synced=False) as file:
-            words = np.frombuffer(_WORDS.dump_json(self[3:]), np.uint8)
-            np.savez(file, words, *self[:3])
+            lengths = len(self.blocks), len(self.transactions), len(self.pieces)
+            file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
+            file.writelines(array.tobytes() for array in self[:3])
 
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
@@ -150,10 +158,13 @@ class RangePlan(NamedTuple):
         ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. The pieces are most of the
         file, and the driver does not need them.
         """
-        with np.load(path) as found:
-            words, blocks, transactions = (found[name] for name in found.files[:3])
-            pieces = found[found.files[3]] if with_pieces else np.empty((0, 5), np.int64)
-        return cls(blocks, transactions, pieces, *_WORDS.validate_json(words.tobytes()))
+        with path.open("rb") as file:
+            (n_blocks, n_transactions, n_pieces), words = _HEAD.validate_json(file.readline())
+            shapes = (n_blocks, 2), (n_transactions, 7), (n_pieces if with_pieces else 0, 5)
+            blocks, transactions, pieces = (
+                np.fromfile(file, np.int64, rows * columns).reshape(rows, columns) for rows, columns in shapes
+            )
+        return cls(blocks, transactions, pieces, *words)
 
 
 def plan_of(
