@@ -66,6 +66,12 @@ class OpenLink:
         self.name = name
         self._process = process
 
+    def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
+        """Let the link's proxy connect new connections to another port and host, at which the source listens now. Open
+        connections stay as they are.
+        """
+        self._process.ask(self.name, "retarget", (host, target_port))
+
     def reshape(self, shape: LinkShape) -> None:
         """Give the link another rate, delay, jitter and scheduled outages.
 

@@ -245,6 +245,7 @@ class _Connection:
             await link.loop.connect_accepted_socket(lambda: self.target, accepted)
             await asyncio.sleep(delay)
             await link.passes.wait()
+            host, port = link.address
             source = await _connected(host, port, link.shape)
             await link.loop.create_connection(lambda: self.source, sock=source)
         except (OSError, UnicodeError) as error:
@@ -346,6 +347,13 @@ class Link:
         if has_other_outages:
             self._begin_schedule()
         self.update()
+
+    def retarget(self, address: tuple[str, int]) -> None:
+        """Let the proxy connect new connections to another address (host and port), at which the source listens now.
+        Open connections stay.
+        """
+        self.address = address
+        self.note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
         """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until

@@ -400,6 +400,11 @@ def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> 
     with suppress(ConnectionResetError), connect(port) as connection:
         assert connection.recv(1) == b""
     wait_for(lambda: any(one.kind == "failed" for one in links["nobody"].history))
+    other = Source(b"moved")
+    links["nobody"].retarget(other.port)
+    with connect(port) as connection:
+        assert received(connection, 5) == b"moved"
+    other.close()
 
 
 def test_a_target_that_gives_up_while_the_link_connects_is_no_open_connection(
