@@ -67,8 +67,8 @@ class ServedChannel(DumpFilterService):
     Parameters:
         name: the name of the channel.
         loop: the asyncio event loop in which the slave's ports run.
-        load_config: a function that reads the configuration with users and imposed filters. The function's
-            argument says how the server that wrote the binlog compares names.
+        load_config: a function that reads the configuration file with users and imposed filters. The function's
+            argument says how the server that wrote the binlog compares names. None: there is no file.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class ServedChannel(DumpFilterService):
         name: str,
         loop: asyncio.AbstractEventLoop,
         *,
-        load_config: Callable[[NameRules], MasterConfig] = lambda names: MasterConfig(),
+        load_config: Callable[[NameRules], MasterConfig] | None = None,
     ) -> None:
-        super().__init__(None, config=load_config(DEFAULT_NAMES))
+        super().__init__(None, config=None if load_config is None else load_config(DEFAULT_NAMES))
         self.name = name
         self.load = load_config
         self._loop = loop
@@ -152,7 +152,8 @@ class ServedChannel(DumpFilterService):
         store = BinlogStore(binlogs, is_complete=is_complete, subjects=self.subjects)
         try:
             # How names are compared is known only now. The file may have changed since the start.
-            self.reload(store.names)
+            if self.load is not None:
+                self.reload(store.names)
         except OptionError:
             store.close()
             raise BinlogUnreadable(
@@ -230,7 +231,7 @@ class Edge:
         self._loop = ServingLoop("edge-loop")
         self._places = Places(MAX_DUMPS)
         self.channels: dict[str, ServedChannel] = {
-            name: ServedChannel(name, self._loop.loop, load_config=self._load)
+            name: ServedChannel(name, self._loop.loop, load_config=self._load if options.config else None)
             for name in {**self._for_replicas, **self._for_slaves}
         }
         """The served channels by name. Each channel reads one of the slave's relay logs."""

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.binlog.format import NameRules
@@ -83,6 +84,20 @@ def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.Monk
     watcher.start()
     served.note(RelayPosition("relay-bin.000002", 300))
     assert woken.wait(30)
+    served.close()
+    loop.close()
+
+
+def test_without_a_configuration_file_nothing_is_read_again(relay_dir: Path) -> None:
+    info = SimpleNamespace(auto_position=True)
+    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    loop = asyncio.new_event_loop()
+    served = ServedChannel("", loop)
+    served.note(RelayPosition("relay-bin.000001", 700))
+    served.serve(cast("Slave", slave))
+    with capture_logs() as logs:
+        assert served.store.binlogs.names == ["relay-bin.000001"]
+    assert not [line for line in logs if "configuration" in line["event"]]
     served.close()
     loop.close()
 

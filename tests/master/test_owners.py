@@ -60,7 +60,7 @@ def test_a_stranger_does_not_fill_the_disk_with_refusals() -> None:
     with master(MasterConfig(user=USERS)) as client, capture_logs() as logs:
         stub, seldom = client.stub, client.service._refusals
         # All calls are in one period, however long a busy machine takes for them.
-        seldom._next, seldom._left = math.inf, REFUSALS_LOGGED
+        seldom._next, seldom.left = math.inf, REFUSALS_LOGGED
         for _ in range(calls):
             for call, request in (
                 (stub.Register, pb.RegisterRequest()),
