@@ -567,7 +567,7 @@ def print_statement(found: ExplainedStatement, filters: Filters, console: Consol
         updated = _tables(statement.updated) or "none that a table rule is asked about"
         console.print(_text(f"tables it updates: {updated}"))
     for number, stop in enumerate(found.path, 1):
-        about = "" if stop.name is None else f" [{stop.name}]"
+        about = f" [{stop.name}]" if stop.name else ""
         rule = "" if stop.rule is None else f" ({stop.rule})"
         console.print(_text(f"{number}. {stop.text}{about}{rule}: {stop.then}"), soft_wrap=True)
     line = Text("verdict: ")

@@ -202,6 +202,13 @@ class TestCommand:
         assert "Examples" in done.stdout
         assert "dumpfilter explain" in done.stdout
 
+    def test_a_statement_without_a_database_has_no_empty_name(self) -> None:
+        done = run("--replicate-do-db=shop", "--statement=CREATE TABLE hr.t (n INT)")
+        assert done.returncode == 0, done.stderr
+        assert (
+            "1. There are replicate-do-db rules, and the database matches none of them: ignore" in done.stdout
+        )
+
     def test_a_statement(self) -> None:
         done = run(
             "--replicate-do-table=shop.orders", "--use=shop", "--statement=UPDATE orders SET x = 1", "--json"
