@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL
 from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
@@ -86,8 +87,9 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
 
 
 def schema_sizes(made: GeneratedSet) -> dict[str, int]:
-    """Return the bytes of each schema's events."""
-    return {name: one.bytes for name, one in inspect_set(BinlogSet.open(made.index)).schemas().items()}
+    """Return the bytes of the events that change tables of one schema alone, by schema."""
+    found = inspect_set(BinlogSet.open(made.index)).schemas()
+    return {name: one.bytes for name, one in found.items() if name not in (SEVERAL, NO_TABLE)}
 
 
 def keeping(made: GeneratedSet, share: float) -> list[str]:
