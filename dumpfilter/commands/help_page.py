@@ -6,10 +6,11 @@ Typer's own page has a column for names and one for texts. On a terminal of 80 c
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 WIDEST = 100
@@ -22,67 +23,53 @@ _CODE = 4
 """The indentation of an example's line in a docstring, spaces, as in Markdown."""
 
 
-def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -> None:
-    """Print the ``--help`` page of a command: its usage, its description, the options under their headings, and a
-    group's commands.
+def help_lines(command: TyperCommand | TyperGroup, ctx: Any, width: int) -> Iterator[str]:
+    """Yield the lines of the ``--help`` page of a command: its usage, its description, the options under their
+    headings, and a group's commands. Texts are wrapped to ``width`` columns. Names and examples are not wrapped.
     """
     usage = " ".join([str(ctx.command_path), *command.collect_usage_pieces(ctx)])
-    console.print(Text(f"\nUsage: {usage}\n", style="bold"), soft_wrap=True)
-    for paragraph in (command.help or "").split("\n\n"):
-        _print_paragraph(paragraph.strip("\n"), console)
+    yield from ("", typer.style(f"Usage: {usage}", bold=True), "")
+    for paragraph in _plain(command.help or "").split("\n\n"):
+        if paragraph.startswith("dumpfilter "):
+            yield typer.style(" " * _CODE + paragraph, fg="green")
+        elif paragraph.startswith(" " * _CODE):
+            yield typer.style(paragraph.strip("\n"), fg="green")
+        else:
+            yield _wrapped(paragraph, 1, width)
+        yield ""
     for title, entries in _panels(command, ctx).items():
-        console.print(Text(title, style="bold"))
+        yield typer.style(title, bold=True)
         for name, text in entries:
-            console.print(Text(f"  {name}", style="bold cyan"), soft_wrap=True)
-            _print_wrapped(text, _INDENT, console)
-        console.print()
+            yield typer.style(f"  {name}", fg="cyan", bold=True)
+            yield _wrapped(text, _INDENT, width)
+        yield ""
 
 
-def _print_paragraph(paragraph: str, console: Console) -> None:
-    if paragraph.startswith((" " * _CODE, "dumpfilter ")):
-        lines = paragraph.splitlines() if paragraph.startswith(" ") else [" " * _CODE + paragraph]
-        for line in lines:
-            # A docstring writes \[ for a bracket that is no markup.
-            console.print(Text(line.replace(r"\[", "["), style="green"), soft_wrap=True)
-    else:
-        _print_wrapped(_unwrapped(paragraph), 1, console)
-    console.print()
+def _wrapped(text: str, indent: int, width: int) -> str:
+    wrapper = textwrap.TextWrapper(width - indent - 1, break_on_hyphens=False, break_long_words=False)
+    return textwrap.indent(wrapper.fill(" ".join(text.split())), " " * indent)
 
 
-def _print_wrapped(text: Text, indent: int, console: Console) -> None:
-    for line in text.wrap(console, console.width - indent - 1):
-        line.rstrip()
-        console.print(Text(" " * indent).append_text(line), soft_wrap=True)
-
-
-def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, Text]]]:
+def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     """Return a dictionary from each heading (panel) of a command's help page to the entries below this heading. An
     entry is the name and the text of a parameter or, for a group, of one of its commands.
 
     Arguments come first, then options without a heading.
     """
-    panels: dict[str, list[tuple[str, Text]]] = {"Arguments": [], "Options": []}
+    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if not getattr(parameter, "hidden", False):
             general = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
             panel = getattr(parameter, "rich_help_panel", None) or general
-            panels.setdefault(panel, []).append(_option(parameter, ctx))
+            names, text = parameter.get_help_record(ctx)
+            names = names.replace(" range>", ">").removesuffix(" <list[str]>")
+            panels.setdefault(panel, []).append((names, _plain(text)))
     for name in command.list_commands(ctx) if isinstance(command, TyperGroup) else ():
         panel, text = command.help_of(ctx, name)
-        panels.setdefault(panel, []).append((name, _unwrapped(text.split("\n\n")[0])))
+        panels.setdefault(panel, []).append((name, _plain(text.split("\n\n")[0])))
     return {title: entries for title, entries in panels.items() if entries}
 
 
-def _option(parameter: Any, ctx: Any) -> tuple[str, Text]:
-    names, text = parameter.get_help_record(ctx)
-    # The record ends with the default value and the range, which are no markup.
-    written = parameter.help or ""
-    facts = text[len(written) :].strip() if text.startswith(written) else ""
-    body = Text.from_markup(written)
-    if facts:
-        body.append(" " if written else "").append(facts, style="dim")
-    return names.replace(" range>", ">").removesuffix(" <list[str]>"), body
-
-
-def _unwrapped(paragraph: str) -> Text:
-    return Text.from_markup(" ".join(paragraph.split()))
+def _plain(text: str) -> str:
+    # Help texts write \[ for a bracket, which would be markup in an error that Typer prints.
+    return text.replace(r"\[", "[")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,11 @@ class HelpPage:
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help page of the command in ``ctx`` to standard output. The parser library calls this method;
-        ``formatter`` is not used.
-        """
-        # The import takes longer than most commands need to begin.
-        from rich.console import Console
+        """Write the help page of the command in ``ctx`` to ``formatter``, whose text the parser library prints."""
+        from dumpfilter.commands.help_page import WIDEST, help_lines
 
-        from dumpfilter.commands.help_page import WIDEST, print_help
-
-        print_help(ctx.command, ctx, Console(width=min(Console().width, WIDEST), highlight=False))
+        width = min(shutil.get_terminal_size().columns, WIDEST)
+        formatter.write("\n".join(help_lines(ctx.command, ctx, width)))
 
 
 class SubCommand(HelpPage, TyperCommand):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.main import get_command
 
 from dumpfilter.cli import app
-from dumpfilter.commands.help_page import print_help
+from dumpfilter.commands.help_page import help_lines
 from dumpfilter.commands.sub_command import SubCommand
 
 WIDTH = 80
@@ -31,11 +30,8 @@ COMMANDS = dict(commands(get_command(app)))
 
 def page(path: str, width: int = WIDTH) -> str:
     command = COMMANDS[path]
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, highlight=False, color_system=None)
     with command.make_context(path, [], resilient_parsing=True) as context:
-        print_help(command, context, console)
-    return stream.getvalue()
+        return re.sub(r"\x1b\[[\d;]*m", "", "\n".join(help_lines(command, context, width)))
 
 
 @pytest.mark.parametrize("path", COMMANDS)
