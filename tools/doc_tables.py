@@ -5,14 +5,13 @@ The text of the pages between the tables is written by hand. Tests compare the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import dumpfilter.console.statements
 import dumpfilter.master.console  # noqa: F401 — These modules declare statements.
-from dumpfilter.analyse.report.parquet import Column, ParquetTable
+from dumpfilter.analyse.report.parquet import ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, Symbol
 from dumpfilter.console.facts import Facts
@@ -85,20 +84,12 @@ def _role(role: Role) -> Iterator[str]:
 
 
 def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
-    first: Sequence[Column] = ()
     for name, form in forms.items():
-        shared = len([*takewhile(first.__contains__, form.columns)])
-        first = first or form.columns
-        about = [f"`{name}.parquet` has a row for {form.row}."]
-        if form.order:
-            about.append(f"Rows ascend by {', '.join(f'`{one}`' for one in form.order)}.")
-        if shared:
-            about.append(f"It begins with the columns to `{form.columns[shared - 1].name}` above.")
         names: dict[str, list[str]] = {}
-        for one in form.columns[shared:]:
+        for one in form.columns:
             names.setdefault(one.meaning, []).append(f"`{one.name}`")
         yield from (
-            " ".join(about),
+            f"`{name}.parquet` has a row for {form.row}.",
             "",
             *(f"- {', '.join(same)}: {meaning}" for meaning, same in names.items()),
             "",

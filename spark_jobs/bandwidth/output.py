@@ -76,7 +76,7 @@ FORMS: Mapping[str, ParquetTable] = {
     "tables": ParquetTable("each table of the source", tuple(columns_of(TableFigures))),
     "slave_tables": ParquetTable("each table that a slave is sent", (_SLAVE, *columns_of(TableShare))),
     "traffic": ParquetTable(
-        "each time bucket of each slave, and of a slave without a filter",
+        "each time bucket of each slave, and of a slave without a filter. Rows ascend by `kind`, `slave`, `start`",
         (
             Column(
                 "kind",
@@ -88,7 +88,6 @@ FORMS: Mapping[str, ParquetTable] = {
             Column("seconds", INT, "The length of the bucket, seconds."),
             Column("bytes", INT, "Bytes in the bucket, for the readers of `--for`."),
         ),
-        order=("kind", "slave", "start"),
     ),
 }
 """The columns of all Parquet tables, by the table's name. The documentation is made from them, too (``python
@@ -113,7 +112,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
                 "seconds": results.bucket_seconds,
                 "bytes": nbytes,
             }
-            for name, column in [(None, results.series.no_filter), *results.series.slaves.items()]
+            for name, column in [(None, results.series.no_filter), *sorted(results.series.slaves.items())]
             for start, nbytes in zip(results.bucket_starts, column, strict=True)
         ),
     }

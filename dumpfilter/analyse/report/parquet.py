@@ -41,13 +41,11 @@ class Column(NamedTuple):
 
 
 class ParquetTable(NamedTuple):
-    """The definition of one Parquet table: the meaning of a row, the columns, and the sort order."""
+    """The definition of one Parquet table: the meaning of a row, and the columns."""
 
     row: str
     """The meaning of a row, worded as the end of the phrase "a row for …"."""
     columns: tuple[Column, ...]
-    order: tuple[str, ...] = ()
-    """The names of the columns by which rows are sorted, ascending. Nulls come last."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,15 +55,13 @@ class ParquetTable(NamedTuple):
         )
 
     def of_rows(self, rows: Iterable[dict[str, Any]]) -> pa.Table:
-        """Return the rows as a sorted Arrow table. Columns missing in a row are null.
+        """Return the rows as an Arrow table. Columns missing in a row are null.
 
         A number in a column of the type :data:`TIME` must be Unix seconds.
         """
         in_seconds = pa.timestamp("s", tz="UTC")
         given = [one.with_type(in_seconds) if one.type == TIME else one for one in self.schema]
         made = pa.Table.from_pylist(list(rows), pa.schema(given)).cast(self.schema)
-        if self.order:
-            made = made.sort_by([(name, "ascending") for name in self.order])
         return made.replace_schema_metadata({"row": self.row})
 
 
