@@ -293,11 +293,13 @@ class FilterWarnings:
             return ()
         key = definition(rule_filter)
         with self._lock:
-            before = self._checked.pop(key, _NEVER)
+            before = self._checked.get(key, _NEVER)
             now = self._clock()
             is_allowed = now > self._paid_until - _CHECK_BURST / _CHECK_SHARE
             if not is_allowed or before.subjects == len(self._subjects) or now < before.at + _CHECK_SECONDS:
-                self._checked[key] = before
+                # Only checked filters are stored, since a client can register many others.
+                if before is not _NEVER:
+                    self._checked.move_to_end(key)
                 return before.warnings
             begin = time.thread_time()
             most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))

@@ -74,6 +74,7 @@ def test_checks_of_many_filters_take_a_share_of_a_processor(monkeypatch: pytest.
     for each in filters[:100]:
         warnings.of(each)
     assert len(checked) == pytest.approx(5, abs=1), "1 s at once"
+    assert len(warnings._checked) == len(checked), "a stranger's filters take no memory"
     for each in filters[100:]:
         clock.now += 1
         warnings.of(each)
