@@ -78,8 +78,10 @@ class Stop(enum.IntEnum):
 
     DONE = 0
     """The scan has read all whole events of the buffer."""
-    GROW_NAMES = 1
-    """The arrays of table names (:class:`Names`) are full. The caller enlarges them, and the scan goes on."""
+    NEW_TABLE = 1
+    """The next event is a Table_map event with a name that :class:`Names` lacks. The caller registers the table, and
+    the scan goes on.
+    """
     GROW_TABLE_IDS = 2
     """The hash table of table ids (:class:`TableIds`) is full. The caller enlarges it, and the scan goes on."""
     FORMAT_DESCRIPTION = 3
@@ -141,7 +143,7 @@ class Buffer(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of the tables that the scan has met. A hash table finds by a table's name the number that the binlog
+    """The names of the tables that are registered. A hash table finds by a table's name the number that the binlog
     set's register (:class:`~dumpfilter.index.subjects.Subjects`) has for the table.
 
     A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The array
@@ -160,8 +162,6 @@ class Names(NamedTuple):
 
     The number of slots is a power of two.
     """
-    counts: Int64s
-    """The number of subjects (tables and statements) that have a number, and the number of bytes used in ``heap``."""
 
 
 class TableIds(NamedTuple):
@@ -527,7 +527,7 @@ def scan(
     """Scan the events of ``buffer`` (a part of a binlog file) from the offset ``begin`` in ``buffer`` on. Stop where
     the buffer ends, or where the caller has to act. Append each event to the ``count`` events in ``out``, with its role
     (how it travels in a filtered stream) and its table. The record ``state`` (:data:`STATE`) passes from one call to
-    the next. ``grammar`` is :data:`GRAMMAR`. New tables are added to ``names`` and ``table_ids``.
+    the next. ``grammar`` is :data:`GRAMMAR`. New table ids are added to ``table_ids``.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``. ``stop`` is the reason (:class:`Stop`), ``next`` the
     offset in ``buffer`` of the next event to scan, and ``count`` the new number of events in ``out``. The last two are
@@ -594,12 +594,10 @@ def scan(
                 ):
                     subject = known
                 else:
-                    subject, free = find_subject(key, key_length, heap, key_starts, key_lengths, slots)
+                    subject = _find_subject(key, key_length, heap, key_starts, key_lengths, slots)
                     if subject < 0:
-                        subject = _add_subject(key, key_length, free, names)
-                        if subject < 0:
-                            stop = np.int64(Stop.GROW_NAMES)
-                            break
+                        stop = np.int64(Stop.NEW_TABLE)
+                        break
                     if is_free:
                         if 2 * now.table_ids >= ids.size:
                             stop = np.int64(Stop.GROW_TABLE_IDS)
@@ -709,38 +707,23 @@ def _table_key(body, body_length):
     return key, length if length <= room else np.int64(-1)
 
 
-@kernel
-def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return two values: the number of the table with a name, and the index in ``slots`` at which this number stands.
-    The number is the table's index in the binlog set's register (:class:`~dumpfilter.index.subjects.Subjects`).
+@inner
+def _find_subject(key, length, heap, starts, lengths, slots):
+    """Return the number of the table with a name, or -1 for an unknown name. The number is the table's index in the
+    binlog set's register (:class:`~dumpfilter.index.subjects.Subjects`).
 
-    For an unknown name, return -1 and the index of the free slot for the name. ``key`` is the memory address of the
-    name as a Table_map event has it, of ``length`` bytes. ``heap`` is the memory address of :attr:`Names.heap`.
-    ``starts``, ``lengths`` and ``slots`` are the arrays ``start``, ``length`` and ``slots`` of :class:`Names`.
+    ``key`` is the memory address of the name as a Table_map event has it, of ``length`` bytes. ``heap`` is the memory
+    address of :attr:`Names.heap`. ``starts``, ``lengths`` and ``slots`` are the arrays ``start``, ``length`` and
+    ``slots`` of :class:`Names`.
     """
     mask = np.uint64(slots.size - 1)
     slot = np.uint64(crc32(_U(key), _U(length))) & mask
     while slots[slot] >= 0:
         known = slots[slot]
         if lengths[known] == length and _same(key, heap + _U(starts[known]), length):
-            return np.int32(known), slot
+            return np.int32(known)
         slot = (slot + np.uint64(1)) & mask
-    return np.int32(-1), slot
-
-
-@inner
-def _add_subject(key, length, slot, names):
-    new, used = names.counts[0], names.counts[1]
-    if new >= names.start.size or used + length > names.heap.size or 2 * new >= names.slots.size:
-        return np.int32(-1)
-    for k in range(length):
-        names.heap[used + k] = load_u8(key + _U(k))
-    names.start[new] = used
-    names.length[new] = length
-    names.slots[slot] = new
-    names.counts[0] = new + 1
-    names.counts[1] = used + length
-    return np.int32(new)
+    return np.int32(-1)
 
 
 @kernel

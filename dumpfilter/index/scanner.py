@@ -43,6 +43,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
+from dumpfilter.binlog.rows_events import FLAGS_LENGTH, TABLE_ID_LENGTH
 from dumpfilter.index import _scan as K
 from dumpfilter.index._scan import EventColumns, Stop
 from dumpfilter.index.segment import (
@@ -120,6 +121,15 @@ def _running(
     newest = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
     found: npt.NDArray[np.int64] = sums + np.where(newest < 0, initial, (values - sums)[newest])
     return found
+
+
+def _table_key(data: npt.NDArray[np.uint8], at: int) -> bytes:
+    """Return the names in the Table_map event at offset ``at`` of ``data``, as a key of :class:`K.Names`. The compiled
+    scan has checked their lengths.
+    """
+    key = at + HEADER_LENGTH + TABLE_ID_LENGTH + FLAGS_LENGTH
+    table = key + int(data[key]) + 2
+    return data[key : table + int(data[table]) + 2].tobytes()
 
 
 def _no_table_ids(room: int) -> K.TableIds:
@@ -282,8 +292,8 @@ class FileScanner:
                 boundary, boundary_count = b_at, b_count
             if stop == Stop.DONE:
                 break
-            if stop == Stop.GROW_NAMES:
-                self._subjects.grow()
+            if stop == Stop.NEW_TABLE:
+                self._subjects.table(_table_key(data, at))
             elif stop == Stop.GROW_TABLE_IDS:
                 smaller, self._table_ids = self._table_ids, _no_table_ids(2 * self._table_ids.ids.size)
                 K.copy_table_ids(smaller, self._table_ids)

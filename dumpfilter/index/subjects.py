@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.charsets import has_certain_names
+from dumpfilter.binlog.cursor import decode_name, encode_name
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, TableName, client_charset, decode_statement_event
@@ -70,42 +72,35 @@ def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
     return found or list(range(len(subjects)))
 
 
+_LEAST_ROOM = 512
+"""The least number of tables for which the arrays of names get room."""
+
+
 class Subjects:
     """A register that gives a number to each subject of a binlog set, for all scans of the set. A subject is a table or
     a statement that filters decide about, or a set of them.
 
-    Tables get their numbers from the compiled function that scans a file's events, which enters them in ``names``.
-    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets. A number is never given to another subject,
-    so that a filter's verdicts by number stay valid. The mutex ``lock`` lets one scan at a time use the register.
+    :meth:`table` numbers tables, :meth:`statement` numbers statements, and :meth:`any_of` numbers sets. The compiled
+    function that scans a file's events finds the numbers of tables in ``names``. A number is never given to another
+    subject, so that a filter's verdicts by number stay valid. The mutex ``lock`` lets one scan at a time use the
+    register.
     """
 
     def __init__(self) -> None:
-        # The import loads compiled code, or compiles it, and programs that only compare rules scan nothing.
-        from dumpfilter.index import _scan as K
-
         self.lock = threading.RLock()
         self._known: list[Subject | None] = []
         self._statements: dict[Statement, int] = {}
-        self._tables: dict[TableSubject, int] = {}
-        """The numbers that Python code has given to tables. The tables of the compiled scan are in ``names``
-        instead.
-        """
+        self._tables: dict[bytes, int] = {}
         self._sets: dict[tuple[int, ...], int] = {}
         self._members: dict[int, tuple[int, ...]] = {}
-        self.names = K.Names(
-            heap=np.zeros(1 << 14, np.uint8),
-            start=np.zeros(512, np.int64),
-            length=np.zeros(512, np.int64),
-            slots=np.full(2048, -1, np.int64),
-            counts=np.zeros(2, np.int64),
-        )
+        self._make_room()
 
     @property
     def count(self) -> int:
         """The number of subjects registered so far: tables, statements, and sets of them. The next subject gets this
         number.
         """
-        return int(self.names.counts[0])
+        return len(self._known)
 
     def __len__(self) -> int:
         return self.count
@@ -114,8 +109,6 @@ class Subjects:
         """Return the table or statement to which this register has given ``number``. Raises KeyError for the number of
         a set (see :meth:`members`).
         """
-        if number >= len(self._known):
-            self._read_new_tables()
         subject = self._known[number]
         if subject is None:
             raise KeyError(number)
@@ -161,20 +154,30 @@ class Subjects:
             number = self._statements[statement] = self._add(statement)
         return number
 
-    def number_of(self, subject: Subject) -> int:
-        """Return a number of this register for ``subject``, a table or statement. Register ``subject`` under the next
-        number if no Python code has registered it before.
+    def table(self, key: bytes) -> int:
+        """Return the number that this register has given to a table. A table without a number gets the next one.
 
-        The method does not search the tables that the compiled scan has registered. A table that a scan meets, earlier
-        or later, therefore gets a second number. A filter has the same verdict for both numbers. A caller that looks
-        for all events of a table must look for both numbers.
+        ``key`` has the table's names as a Table_map event has them: length and database, NUL, length and table, NUL.
         """
-        if not isinstance(subject, TableSubject):
-            return self.statement(subject)
-        number = self._tables.get(subject)
+        number = self._tables.get(key)
         if number is None:
-            number = self._tables[subject] = self._add(subject)
+            database, table = key[1 : 1 + key[0]], key[3 + key[0] : -1]
+            number = self._add(TableSubject(decode_name(database), decode_name(table)))
+            self._tables[key] = number
+            if number < self.names.start.size and self._heap_used + len(key) <= self.names.heap.size:
+                self._enter(key, number)
+            else:
+                self._make_room()
         return number
+
+    def number_of(self, subject: Subject) -> int:
+        """Return the number of this register for ``subject``, a table or statement. Register ``subject`` under the next
+        number if it is new.
+        """
+        if isinstance(subject, TableSubject):
+            names = encode_name(subject.database), encode_name(subject.table)
+            return self.table(b"".join(bytes([len(name)]) + name + b"\0" for name in names))
+        return self.statement(subject)
 
     def any_of(self, numbers: Iterable[int]) -> int:
         """Return the number of a set of tables and statements, given their numbers. A filter sends an event that has
@@ -193,48 +196,35 @@ class Subjects:
         return number
 
     def _add(self, subject: Subject | None) -> int:
-        self._read_new_tables()
-        if self.count >= self.names.start.size:
-            self.grow()
-        number = self.count
-        # The negative length marks an entry without a table's name, which the compiled scan does not take for a table.
-        self.names.length[number] = -1
-        self.names.counts[0] += 1
         self._known.append(subject)
-        return number
+        return len(self._known) - 1
 
-    def grow(self) -> None:
-        """Double the size of the arrays that hold the names of tables (``names``). The caller of the compiled scan does
-        so when the scan has stopped because the arrays are full.
-        """
+    def _make_room(self) -> None:
+        """Replace ``names`` by arrays with room for as many more tables, and enter the names of all tables."""
+        # The import loads compiled code, or compiles it, and programs that only compare rules scan nothing.
         from dumpfilter.index import _scan as K
 
-        old = self.names
-        slots = np.full(old.slots.size * 2, -1, np.int64)
-        heap = old.heap.ctypes.data
-        for number in np.flatnonzero(old.length[: self.count] >= 0):
-            key = np.uintp(heap + int(old.start[number]))
-            _, slot = K.find_subject(key, old.length[number], np.uintp(heap), old.start, old.length, slots)
-            slots[slot] = number
+        more = len(self._tables) + _LEAST_ROOM
         self.names = K.Names(
-            heap=np.concatenate([old.heap, np.zeros_like(old.heap)]),
-            start=np.concatenate([old.start, np.zeros_like(old.start)]),
-            length=np.concatenate([old.length, np.zeros_like(old.length)]),
-            slots=slots,
-            counts=old.counts,
+            heap=np.zeros(32 * more + 2 * sum(map(len, self._tables)), np.uint8),
+            start=np.zeros(self.count + more, np.int64),
+            length=np.zeros(self.count + more, np.int64),
+            slots=np.full(1 << (4 * more).bit_length(), -1, np.int64),
         )
+        self._heap_used = 0
+        for key, number in self._tables.items():
+            self._enter(key, number)
 
-    def _read_new_tables(self) -> None:
-        for number in range(len(self._known), self.count):
-            start, length = int(self.names.start[number]), int(self.names.length[number])
-            key = self.names.heap[start : start + length].tobytes()
-            db_length = key[0]
-            self._known.append(
-                TableSubject(
-                    key[1 : 1 + db_length].decode("utf-8", "surrogateescape"),
-                    key[3 + db_length : -1].decode("utf-8", "surrogateescape"),
-                )
-            )
+    def _enter(self, key: bytes, number: int) -> None:
+        """Write the names of a table to ``names``, where the compiled scan finds the table's number."""
+        heap, start, length, slots = self.names
+        slot = zlib.crc32(key) & slots.size - 1
+        while slots[slot] >= 0:
+            slot = slot + 1 & slots.size - 1
+        end = self._heap_used + len(key)
+        heap[self._heap_used : end] = np.frombuffer(key, np.uint8)
+        start[number], length[number], slots[slot] = self._heap_used, len(key), number
+        self._heap_used = end
 
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")

@@ -460,7 +460,6 @@ def _look(wanted: Range, table: TableSubject) -> _Look:
             events.take(block.segment, block.data)
             is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS]) & (events.subject >= 0)
             known = np.unique(events.subject[is_map_or_rows]).tolist()
-            # A table can have two numbers.
             numbers = [k for k in known if subjects.members(k) is None and subjects[k] == table]
             for event in np.flatnonzero(is_map_or_rows & np.isin(events.subject, numbers)).tolist():
                 found.add(EventType(events.type[event]), events.body(event), events.format_description)
