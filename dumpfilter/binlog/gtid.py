@@ -215,10 +215,6 @@ class Intervals:
         starts, ends = self.arrays()
         return int((ends - starts).sum(dtype=np.uint64)) + len(starts)
 
-    def covers(self, first: int, last: int) -> bool:
-        i = bisect_right(self.starts, first) - 1
-        return i >= 0 and self.ends[i] >= last
-
     def overlaps(self, first: int, last: int) -> bool:
         i = bisect_right(self.starts, last) - 1
         return i >= 0 and self.ends[i] >= first
@@ -241,9 +237,6 @@ class Intervals:
             first = self.ends[k] + 1
         if first <= last:
             yield first, last
-
-    def covers_all(self, other: Intervals) -> bool:
-        return all(map(self.covers, other.starts, other.ends))
 
     def add_range(self, first: int, last: int) -> None:
         # The new interval takes the place of those that it overlaps or touches.
@@ -430,10 +423,8 @@ class GtidSet(ABC):
         Raises GtidError for a set of the other family (MySQL, MariaDB).
         """
         self._same_family(other)
-        return all(
-            (mine := self._sets.get(key)) is not None and mine.covers_all(theirs)
-            for key, theirs in other._sets.items()
-        )
+        missing = (self._sets.get(key, _NOTHING).gaps(first, last) for key, first, last in other)
+        return next(itertools.chain.from_iterable(missing), None) is None
 
     def issubset(self, other: GtidSet) -> bool:
         """Tell whether every GTID of this set is in ``other``.

@@ -11,6 +11,7 @@ BinlogCorrupt for a body that is too short or has an impossible value, and nothi
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -502,37 +503,18 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     give microseconds. For other servers the result is the timestamp of the event's header, whole seconds. Return None
     if there is no transaction, or no time, or only the first part of an event's header.
     """
-    at = 0
-    for _ in range(_MOST_EVENTS):
-        if len(events) < at + HEADER_LENGTH:
-            return None
-        header = EventHeader.unpack(events, at)
-        if header.type not in _FRAME_OF_A_FILE or header.size < HEADER_LENGTH:
-            break
-        at += header.size
+    found = _first_timed(lambda at, length: events[at : at + length], 0, len(events))
+    if found is None:
+        return None
+    at, header = found
     if header.type in MYSQL_GTIDS:
         end = at + header.size - (CHECKSUM_LENGTH if checksum else 0)
-        if microseconds := _told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
-            return microseconds / MICROSECONDS
-    return None if header.type in _FRAME_OF_A_FILE else float(header.timestamp) or None
-
-
-def _told_time(kind: int, body: memoryview) -> int | None:
-    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time.
-
-    ``kind`` is the event's type, and ``body`` the event without header and checksum. The result is None for an event
-    without a time, and for a malformed event.
-    """
-    if kind in FIXED_TIME:
-        time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
-        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != LOGICAL_TIMESTAMP_TYPECODE:
-            return None
-        return int.from_bytes(time, "little") & (ORIGINAL_TIME_FOLLOWS - 1)
-    try:
-        return decode_gtid_tagged(body).immediate_commit_timestamp
-    except BinlogError:
         # The dump and the applier report a malformed event. A measurement must not.
-        return None
+        with contextlib.suppress(BinlogError):
+            event = decode_gtid(header, events[at + HEADER_LENGTH : end])
+            if isinstance(event, MysqlGtidEvent) and event.immediate_commit_timestamp:
+                return event.immediate_commit_timestamp / MICROSECONDS
+    return float(header.timestamp)
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
@@ -543,15 +525,22 @@ def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int)
     and returns bytes of the binlog file, or fewer at the file's end. ``position`` is the offset of an event, and
     ``end`` the offset after the last event. The result is None if none of the first hundred events has a timestamp.
     """
+    found = _first_timed(read_up_to, position, end)
+    return None if found is None else found[1].timestamp
+
+
+def _first_timed(
+    read_up_to: Callable[[int, int], bytes | memoryview], position: int, end: int
+) -> tuple[int, EventHeader] | None:
+    """Return the offset and the header of the first event with a timestamp that does not only begin or end a file. The
+    arguments are those of :func:`first_time`.
+    """
     for _ in range(_MOST_EVENTS):
-        if position >= end:
-            return None
-        head = read_up_to(position, HEADER_LENGTH)
-        if len(head) < HEADER_LENGTH:
+        if position >= end or len(head := read_up_to(position, HEADER_LENGTH)) < HEADER_LENGTH:
             return None
         header = EventHeader.unpack(head)
         if header.timestamp and header.type not in _FRAME_OF_A_FILE:
-            return header.timestamp
+            return position, header
         if header.size < HEADER_LENGTH:
             return None
         position += header.size
