@@ -15,7 +15,6 @@ after any transaction and restore.
 
 from __future__ import annotations
 
-import functools
 import struct
 from hashlib import blake2b
 from io import StringIO
@@ -26,7 +25,6 @@ from rich.console import Console, Group
 from dumpfilter.analyse.report.terminal import table
 from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
@@ -90,11 +88,6 @@ _PARTIAL_UPDATE = 4
 """The kind that is hashed for rows of a PARTIAL_UPDATE_ROWS event.
 
 The number differs from that of a plain update, because these after-images hold JSON diffs and have another layout.
-"""
-_MOST_PLANS = 1024
-"""The largest number of column plans in the targets' cache. A plan takes a few kilobytes.
-
-A plan is the parsed description of a table's columns, by which a target finds the ends of row images.
 """
 _TEXT_WIDTH = 110
 """The largest width of the tables that are printed for people, characters."""
@@ -160,7 +153,7 @@ class SummaryTarget:
 
         Raises BinlogCorrupt when a row cannot be parsed. In that case no row of the event is counted.
         """
-        images = row_images(_plan(table_map.column_types, table_map.metadata), header, data)
+        images = row_images(table_map, header, data)
         if not images.end.size:
             return
         name = qualified_name(database, table)
@@ -225,11 +218,6 @@ class SummaryTarget:
         out = StringIO()
         Console(file=out, width=_TEXT_WIDTH, color_system=None, force_terminal=False).print(_tables_of(state))
         return out.getvalue().rstrip("\n")
-
-
-@functools.lru_cache(_MOST_PLANS)
-def _plan(column_types: bytes, metadata: bytes) -> ColumnPlan:
-    return ColumnPlan.from_table_map(TableMap(0, 0, "", "", column_types, metadata, b""))
 
 
 def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:

@@ -2,7 +2,7 @@
 
 A row image is a null bitmap over the columns that are *present*, and the values of the present columns that are not
 NULL. A value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and
-metadata tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
+metadata tell which of these two forms the value has (:func:`value_sizes`).
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
 ``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``, ``decimal_bin_size`` and ``bin2decimal`` in
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -86,14 +85,15 @@ def metadata_width(kind: int, following: bytes = b"") -> int:
     return 0
 
 
-def raw_columns(table: TableMap) -> list[tuple[int, bytes]]:
+def raw_columns(types: bytes, metadata: bytes) -> list[tuple[int, bytes]]:
     """Return the type and the metadata bytes of each column in a Table_map event, in the order of the columns.
 
-    Raises BinlogCorrupt when the metadata of the table are shorter or longer than the columns' types require.
+    ``types`` and ``metadata`` are the fields ``column_types`` and ``metadata`` of the :class:`TableMap`. Raises
+    BinlogCorrupt when the metadata of the table are shorter or longer than the columns' types require.
     """
-    metadata, at = table.metadata, 0
+    at = 0
     found = []
-    for column, kind in enumerate(table.column_types):
+    for column, kind in enumerate(types):
         width = metadata_width(kind, metadata[at : at + 1])
         if at + width > len(metadata) and (kind != TYPED_ARRAY or at >= len(metadata)):
             raise _bad(column, kind, "has no metadata")
@@ -104,6 +104,18 @@ def raw_columns(table: TableMap) -> list[tuple[int, bytes]]:
             f"Table_map event: {len(metadata)} bytes of metadata, of which the columns use {at}"
         )
     return found
+
+
+def value_sizes(types: bytes, metadata: bytes) -> tuple[int, ...]:
+    r"""Return the size of the values of each column in a Table_map event, bytes. A size ``-n`` means that each value
+    begins with its length in n bytes.
+
+    The arguments are those of :func:`raw_columns`. Raises BinlogCorrupt when types and metadata do not fit together.
+
+    >>> value_sizes(bytes([LONG, VARCHAR]), b"\xc8\0")
+    (4, -1)
+    """
+    return tuple(_value_size(k, kind, raw) for k, (kind, raw) in enumerate(raw_columns(types, metadata)))
 
 
 def _value_size(column: int, kind: int, metadata: bytes) -> int:
@@ -200,74 +212,39 @@ def joined_layouts(parts: Sequence[Layouts]) -> Layouts:
     return Layouts(*map(np.concatenate, zip(NO_LAYOUTS, *moved, strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """The sizes of the values in a table's columns. A rows event does not store where a row ends, so readers compute it
-    from these sizes.
+def row_layout(table: TableMap, rows: RowsHeader) -> Layouts:
+    """Return the layout of the row images in a rows event as arrays with one entry. A layout tells which columns the
+    images have, and the sizes of the values.
+
+    ``table`` is the event's table map, and ``rows`` its decoded header. Raises BinlogCorrupt for a header that does not
+    fit the table map, and for a table map whose column types and metadata do not fit together.
     """
-
-    sizes: tuple[int, ...]
-    """The size of the values of each column, bytes. A size ``-n`` means that each value begins with its length in n
-    bytes.
-    """
-    json: tuple[int, ...]
-    """The numbers of the table's JSON columns.
-
-    In a partial update of JSON values, the bitmap ``partial_bits`` has one bit for each of these columns.
-    """
-
-    @classmethod
-    def from_table_map(cls, table: TableMap) -> ColumnPlan:
-        r"""Return the sizes of the columns that a table map describes.
-
-        Raises BinlogCorrupt when the table map's column types and metadata do not fit together.
-
-        >>> table = TableMap(1, 0, "d", "t", bytes([LONG, VARCHAR]), b"\xc8\0", b"")
-        >>> ColumnPlan.from_table_map(table).sizes
-        (4, -1)
-        """
-        sizes = (_value_size(k, kind, raw) for k, (kind, raw) in enumerate(raw_columns(table)))
-        return cls(tuple(sizes), tuple(k for k, kind in enumerate(table.column_types) if kind == JSON))
-
-    def layout(self, rows: RowsHeader) -> Layouts:
-        """Return the layout of the row images in a rows event as arrays with one entry. A layout tells which columns
-        the images have, and the sizes of the values.
-
-        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table map.
-        """
-        return _layout(
-            self, rows.type, rows.kind, rows.column_count, rows.columns_before, rows.columns_after or b""
-        )
-
-    def _present(self, bitmap: bytes) -> tuple[int, ...]:
-        if len(bitmap) != (len(self.sizes) + 7) // 8:
-            raise BinlogCorrupt(
-                f"rows event: its bitmap has {len(bitmap)} bytes for {len(self.sizes)} columns"
-            )
-        return tuple(k for k in range(len(self.sizes)) if bitmap[k >> 3] >> (k & 7) & 1)
+    bitmaps = rows.columns_before, rows.columns_after or b""
+    return _layout(table.column_types, table.metadata, rows.type, rows.kind, rows.column_count, *bitmaps)
 
 
 # Tables with equal columns share a layout.
 @functools.lru_cache(_MOST_LAYOUTS)
 def _layout(
-    plan: ColumnPlan, type: int, kind: RowsKind, column_count: int, before: bytes, after: bytes
+    types: bytes, metadata: bytes, type: int, kind: RowsKind, column_count: int, before: bytes, after: bytes
 ) -> Layouts:
-    if column_count != len(plan.sizes):
+    if column_count != len(types):
         raise BinlogCorrupt(
-            f"rows event: it has {column_count} columns, and its Table_map event has {len(plan.sizes)}"
+            f"rows event: it has {column_count} columns, and its Table_map event has {len(types)}"
         )
-    first = plan._present(before)
+    sizes, json = value_sizes(types, metadata), [k for k, kind in enumerate(types) if kind == JSON]
     images = _IMAGES[kind]
-    second = plan._present(after) if kind == "update" else first
-    partial = (len(plan.json) + 7) // 8 if type == EventType.PARTIAL_UPDATE_ROWS else -1
+    first = _present(before, column_count)
+    second = _present(after, column_count) if kind == "update" else first
+    partial = (len(json) + 7) // 8 if type == EventType.PARTIAL_UPDATE_ROWS else -1
     first, second = first if images & BEFORE else (), second if images & AFTER else ()
-    bits = {column: k for k, column in enumerate(plan.json)} if partial >= 0 else {}
+    bits = {column: k for k, column in enumerate(json)} if partial >= 0 else {}
     place = {column: k for k, column in enumerate(first)}
     columns, nothing = [*first, *second], [-1] * len(first)
     return Layouts(
         np.array([0, len(columns)]),
         np.array([len(first)]),
-        np.array([plan.sizes[column] for column in columns], np.int32),
+        np.array([sizes[column] for column in columns], np.int32),
         np.array([*nothing, *(place.get(column, -1) for column in second)], np.int32),
         np.array([*nothing, *(bits.get(column, -1) for column in second)], np.int32),
         np.array([images], np.uint8),
@@ -275,6 +252,12 @@ def _layout(
         np.array(columns, np.int64),
         np.full(2, -1),
     )
+
+
+def _present(bitmap: bytes, columns: int) -> tuple[int, ...]:
+    if len(bitmap) != (columns + 7) // 8:
+        raise BinlogCorrupt(f"rows event: its bitmap has {len(bitmap)} bytes for {columns} columns")
+    return tuple(k for k in range(columns) if bitmap[k >> 3] >> (k & 7) & 1)
 
 
 DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)

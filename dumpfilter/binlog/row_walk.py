@@ -15,8 +15,8 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
 from dumpfilter.base.compiler.kernels import inlined, kernel
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, Layouts
-from dumpfilter.binlog.rows_events import RowsHeader
+from dumpfilter.binlog.row_image import AFTER, BEFORE, Layouts, row_layout
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 NULL = -1
 """The value of :attr:`FoundRows.length` for a cell (a value in a row image) that is NULL. A length of ``-2 - n`` stands
@@ -145,11 +145,11 @@ class RowImages(NamedTuple):
     end: Int64s
 
 
-def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | memoryview) -> RowImages:
+def row_images(table: TableMap, rows: RowsHeader, data: bytes | bytearray | memoryview) -> RowImages:
     """Return the offsets of the row images in the rows data of a rows event. A dummy rows event has no images.
 
     Parameters:
-        plan: the sizes of the table's columns, from the event's Table_map event.
+        table: the event's Table_map event.
         rows: the decoded header of the event.
         data: the uncompressed rows data (:func:`dumpfilter.binlog.compression.rows_data`).
 
@@ -158,7 +158,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     if rows.is_dummy:
         nothing = np.empty(0, np.int64)
         return RowImages(nothing, nothing, nothing)
-    layouts = plan.layout(rows)
+    layouts = row_layout(table, rows)
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     try:
         found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts)

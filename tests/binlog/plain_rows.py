@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.row_image import ColumnPlan
+from dumpfilter.binlog.row_image import row_layout, value_sizes
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 CUT = "the rows data end inside a row"
@@ -20,8 +20,7 @@ def plain_row_images(
     """
     if rows.is_dummy:
         return []
-    plan = ColumnPlan.from_table_map(table)
-    layout = plan.layout(rows)
+    sizes, layout = value_sizes(table.column_types, table.metadata), row_layout(table, rows)
     columns, middle_column = layout.column.tolist(), int(layout.second[0])
     raw = bytes(data)
     found: list[tuple[int, int, int]] = []
@@ -34,7 +33,7 @@ def plain_row_images(
         nulls = int.from_bytes(raw[here : here + width], "little")
         here += width
         for k, column in enumerate(columns):
-            size = plan.sizes[column]
+            size = sizes[column]
             if nulls >> k & 1:
                 continue
             if size < 0:

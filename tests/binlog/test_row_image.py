@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.row_image import ColumnPlan
+from dumpfilter.binlog.row_image import value_sizes
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header
 from tests.binlog.plain_events import rows_events
@@ -26,7 +26,7 @@ def images_of(
     table: TableMap, header: RowsHeader, data: bytes | bytearray | memoryview
 ) -> list[tuple[int, int, int]]:
     """Return each row's offset, the end of its before-image, and the end of the row, as the product finds them."""
-    images = row_images(ColumnPlan.from_table_map(table), header, data)
+    images = row_images(table, header, data)
     assert all(one.dtype == np.int64 for one in images)
     return list(zip(*(one.tolist() for one in images), strict=True))
 
@@ -96,9 +96,8 @@ STRING_254 = [  # lengths of CHAR columns, bytes, and the column's metadata with
     ],
 )
 def test_the_size_of_a_value(kind, metadata, size):
-    plan = ColumnPlan.from_table_map(table_of((T.LONG, b""), (kind, metadata), (T.VARCHAR, b"\5\0")))
-    assert plan.sizes == (4, size, -1)
-    assert plan.json == ((1,) if kind == T.JSON else ())
+    types = bytes([T.LONG, kind, T.VARCHAR])
+    assert value_sizes(types, metadata + b"\5\0") == (4, size, -1)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_the_size_of_a_value(kind, metadata, size):
 )
 def test_types_and_metadata_that_do_not_fit(kind, metadata, text):
     with pytest.raises(BinlogCorrupt, match=text):
-        ColumnPlan.from_table_map(table_of((kind, metadata)))
+        value_sizes(bytes([kind]), metadata)
 
 
 # --- rows built from known values -----------------------------------------------------------------------
@@ -162,7 +161,7 @@ bits = st.integers(0, 2**32 - 1)
 def rows_cases(draw: st.DrawFn) -> tuple[TableMap, RowsHeader, bytes, list[tuple[int, int, int]]]:
     """A table map, the header of a rows event, its rows data, and the offsets of rows and images."""
     table = table_of(*draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=20)))
-    sizes = ColumnPlan.from_table_map(table).sizes
+    sizes = value_sizes(table.column_types, table.metadata)
     kind = draw(st.sampled_from([23, 24, 25, 30, 31, 32, 39, 166, 167, 168]))
     before, after = (
         (draw(bits) & (1 << len(sizes)) - 1) or 1,
@@ -277,13 +276,12 @@ def test_no_rows_and_dummy_rows(find):
 def test_many_more_rows_than_expected_and_many_bitmaps():
     """Rows of NULLs take one byte each, so that the array of offsets has to grow. No row is lost."""
     table = table_of(*[(T.LONGLONG, b"")] * 8)
-    plan = ColumnPlan.from_table_map(table)
-    images = row_images(plan, header_of(30, 8, b"\xff"), b"\xff" * 100_000)
+    images = row_images(table, header_of(30, 8, b"\xff"), b"\xff" * 100_000)
     assert images.start.tolist() == list(range(100_000))
     assert images.end.tolist() == list(range(1, 100_001))
     for present in range(1, 256):
         length = 1 + 8 * present.bit_count()
-        images = row_images(plan, header_of(30, 8, bytes((present,))), bytes(3 * length))
+        images = row_images(table, header_of(30, 8, bytes((present,))), bytes(3 * length))
         assert images.end.tolist() == [length, 2 * length, 3 * length]
 
 

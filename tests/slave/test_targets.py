@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog import row_image
 from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import (
     RowsHeader,
@@ -22,7 +22,6 @@ from dumpfilter.binlog.rows_events import (
     decode_rows_header,
     rows_kind,
 )
-from dumpfilter.slave import targets
 from dumpfilter.slave.targets import DIGEST_BYTES, SummaryTarget, Target, qualified_name
 from tests.binlog.encoders import compress
 from tests.binlog.plain_events import rows_events
@@ -187,10 +186,10 @@ def test_a_transaction_that_was_cut_off_leaves_no_trace():
 def test_memory_does_not_grow_with_the_transaction():
     target = SummaryTarget()
     target.begin("gtid")
-    targets._plan.cache_clear()
+    row_image._layout.cache_clear()
     for _ in range(1000):
         target.rows("shop", "orders", TABLE, header(30), row(2, b"two"))
-    assert len(target._changed["tables"]) == targets._plan.cache_info().currsize == 1
+    assert len(target._changed["tables"]) == row_image._layout.cache_info().currsize == 1
 
 
 def test_rows_that_cannot_be_taken_apart_do_not_count():
@@ -237,7 +236,7 @@ def test_row_by_row_a_recording_has_the_same_summary(name):
     whole, single = SummaryTarget(), SummaryTarget()
     for table, head, data in recorded(f"recordings/{name}"):
         whole.rows(table.database, table.table, table, head, data)
-        images = row_images(ColumnPlan.from_table_map(table), head, data)
+        images = row_images(table, head, data)
         for start, end in zip(images.start.tolist(), images.end.tolist(), strict=True):
             single.rows(table.database, table.table, table, head, data[start:end])
     whole.commit()

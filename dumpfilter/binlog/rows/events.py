@@ -17,7 +17,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType, by_number, numbers_at
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_image import NO_LAYOUTS, Layouts, joined_layouts
+from dumpfilter.binlog.row_image import NO_LAYOUTS, Layouts, joined_layouts, row_layout
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
 from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
@@ -57,6 +57,7 @@ class KnownTable:
     """
 
     table: Table
+    map: TableMap
     first_column: int
     layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The numbers of the layouts that rows events of the table have had so far.
@@ -113,7 +114,7 @@ class LayoutTable:
         inconsistent event, and the errors of the function ``describe``.
         """
         described = self._describe(table, family)
-        known = KnownTable(described, len(self._styles))
+        known = KnownTable(described, table, len(self._styles))
         self.described += [(column, family) for column in described.columns]
         self.tables[key] = known
         self._styles += [self._style(column, family) for column in described.columns]
@@ -126,7 +127,7 @@ class LayoutTable:
 
         ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table.
         """
-        layout = known.table.plan.layout(rows)
+        layout = row_layout(known.map, rows)
         self._column_count += layout.column.size
         layout = layout._replace(column=layout.column + known.first_column)
         if not self._fill_unchanged:

@@ -7,7 +7,7 @@ Sources: ``Optional_metadata_fields`` in MySQL's ``libs/mysql/binlog/event/rows_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
@@ -74,8 +74,6 @@ class Table:
     database: str
     name: str
     columns: tuple[Column, ...]
-    plan: T.ColumnPlan = field(repr=False, compare=False)
-    """The sizes of the columns' values."""
     has_names: bool = False
     """Whether the binlog tells the columns' names (``binlog_row_metadata=FULL``)."""
 
@@ -87,8 +85,8 @@ def describe_table(table: TableMap, family: Family) -> Table:
     Raises BinlogCorrupt when the columns' types, metadata and optional metadata do not fit together.
     """
     fields = _MARIADB_FIELDS if family == "mariadb" else _FIELDS
-    # The plan checks the types and their metadata.
-    plan = T.ColumnPlan.from_table_map(table)
+    # The result is not used here, but the call checks the types and their metadata.
+    T.value_sizes(table.column_types, table.metadata)
     columns = list(_columns(table))
     has_names = False
     reader = Cursor(table.optional, _WHAT)
@@ -108,7 +106,7 @@ def describe_table(table: TableMap, family: Family) -> Table:
             raise BinlogCorrupt(
                 f"the Table_map event of {name}: {content.left} bytes too many in the metadata {known.name}"
             )
-    return Table(table.database, table.table, tuple(columns), plan, has_names)
+    return Table(table.database, table.table, tuple(columns), has_names)
 
 
 def char_length(metadata: int) -> int:
@@ -129,7 +127,7 @@ def bit_count(column: Column) -> int:
 
 
 def _columns(table: TableMap) -> Iterator[Column]:
-    for number, (kind, raw) in enumerate(T.raw_columns(table)):
+    for number, (kind, raw) in enumerate(T.raw_columns(table.column_types, table.metadata)):
         nullable = bool(table.null_bitmap[number >> 3] >> (number & 7) & 1)
         metadata = int.from_bytes(raw, "big" if kind in (T.STRING, T.NEWDECIMAL) else "little")
         if kind == T.STRING and raw[0] in (T.ENUM, T.SET):

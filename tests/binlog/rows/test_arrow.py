@@ -473,10 +473,9 @@ def column(name: str, kind: int, metadata: int = 0) -> Column:
 
 
 def test_versions_of_a_table_have_common_columns() -> None:
-    plan = T.ColumnPlan((), ())
     first = column("id", T.SHORT), column("gone", T.DATE), column("n", T.NEWDECIMAL, 0x0802)
     second = column("ID", T.LONG), column("n", T.NEWDECIMAL, 0x0A04), column("more", T.DOUBLE, 8)
-    old, new = (Table("shop", "t", columns, plan) for columns in (first, second))
+    old, new = (Table("shop", "t", columns) for columns in (first, second))
     assert list(struct_of([(old, "mysql"), (new, "mysql")])) == [
         pa.field("id", pa.int32()),
         pa.field("gone", pa.date32()),
