@@ -410,8 +410,6 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         # check checksums.
         verify=options.verify and skip,
         statements=False,
-        # Without skipping, the tasks detect malformed GTID and Gap events.
-        transactions=skip,
         segment_size=min(options.block_size, block_size),
     )
     reader.rewind(first)

@@ -474,7 +474,6 @@ class SegmentReader:
         verify: whether checksums are verified.
         statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
             compressed transactions.
-        transactions: whether segments have the columns of transactions. Otherwise these columns are empty.
         segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds this size.
         prepared: the XA transactions that are prepared in earlier files and not ended before this file.
         max_opened: the largest uncompressed size of a compressed transaction that the scan decompresses, bytes. The
@@ -489,7 +488,6 @@ class SegmentReader:
         *,
         verify: bool = True,
         statements: bool = True,
-        transactions: bool = True,
         segment_size: int = SEGMENT_SIZE,
         prepared: Prepared = NONE_PREPARED,
         max_opened: int = MAX_OPENED,
@@ -502,7 +500,6 @@ class SegmentReader:
             sources,
             verify=verify,
             statements=statements,
-            transactions=transactions,
             prepared=prepared,
             max_opened=max_opened,
             writer=file.writer_begin,

@@ -155,8 +155,6 @@ class FileScanner:
             PENDING_XA, which the compiled scan gives to statements. Callers that only need the boundaries of
             transactions pass False, which saves time. The two constants then remain, and the scan follows no XA
             transactions and opens no compressed transactions.
-        transactions: whether segments have the columns of transactions, and what Gap events tell. Otherwise, which
-            saves time, these columns are empty.
         prepared: the XA transactions that are prepared where the scan begins.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes. No filter decides about
             larger ones, and the master sends them whole (role KEEP).
@@ -173,7 +171,6 @@ class FileScanner:
         *,
         verify: bool = True,
         statements: bool = True,
-        transactions: bool = True,
         prepared: Prepared = NONE_PREPARED,
         max_opened: int = MAX_OPENED,
         writer: WriterPoint | None = None,
@@ -188,7 +185,6 @@ class FileScanner:
         self._max_opened = max_opened
         self.format_description = format_description
         self._statements = statements
-        self._transactions = transactions
         self.prepared = prepared
         """The XA transactions that are prepared, and not yet committed or rolled back, after the last segment (the
         events that :meth:`scan` returned last).
@@ -334,7 +330,7 @@ class FileScanner:
         columns = self._columns
         events = K.EventColumns._make(column[:count] for column in columns.events)
         resolved = self._resolve(events, data, offset) if self._statements else {}
-        n, n_set = self._group(events, data, offset, continues) if self._transactions else (0, 0)
+        n, n_set = self._group(events, data, offset, continues)
         transactions = columns.transactions
         if continues:
             transactions.source[0], transactions.number[0], transactions.server[0] = self._open_head
@@ -346,9 +342,7 @@ class FileScanner:
         found = {
             name: column[: counts.get(name, n)].copy() for name, column in transactions._asdict().items()
         }
-        position, dropped = None, NONE_TOLD
-        if self._transactions:
-            position, dropped = self._follow_writer(events, data, offset, found["event"])
+        position, dropped = self._follow_writer(events, data, offset, found["event"])
         return Segment(
             file=self.file,
             start=offset,
