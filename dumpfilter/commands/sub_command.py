@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,9 @@ class HelpPage:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page of the command in ``ctx`` to ``formatter``, whose text the parser library prints."""
+        # Typer styles its texts whatever this variable says (https://no-color.org).
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
         from dumpfilter.commands.help_page import WIDEST, help_lines
 
         width = min(shutil.get_terminal_size().columns, WIDEST)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from dumpfilter.cli import app
 from dumpfilter.commands.help_page import help_lines
@@ -56,3 +57,12 @@ def test_examples_can_be_copied(path: str) -> None:
 def test_narrow_pages_break_texts_and_no_names() -> None:
     text = page("dumpfilter slave", width=40)
     assert "  --source-ssl-verify-server-cert / --no-source-ssl-verify-server-cert\n" in text
+
+
+@pytest.mark.parametrize(("environment", "has_styles"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_the_page_has_no_styles_where_the_user_wants_none(
+    environment: dict[str, str], has_styles: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    result = CliRunner().invoke(app, ["slave", "--help"], env=environment, color=True)
+    assert ("\x1b[" in result.output) == has_styles
