@@ -200,11 +200,11 @@ class Subjects:
         return len(self._known) - 1
 
     def _make_room(self) -> None:
-        """Replace ``names`` by arrays with room for as many more tables, and enter the names of all tables."""
+        """Replace ``names`` by arrays with room for more tables, and enter the names of all tables."""
         # The import loads compiled code, or compiles it, and programs that only compare rules scan nothing.
         from dumpfilter.index import _scan as K
 
-        more = len(self._tables) + _LEAST_ROOM
+        more = 3 * len(self._tables) + _LEAST_ROOM
         self.names = K.Names(
             heap=np.zeros(32 * more + 2 * sum(map(len, self._tables)), np.uint8),
             start=np.zeros(self.count + more, np.int64),
