@@ -11,7 +11,6 @@ BinlogCorrupt for a body that is too short or has an impossible value, and nothi
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -509,12 +508,27 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     at, header = found
     if header.type in MYSQL_GTIDS:
         end = at + header.size - (CHECKSUM_LENGTH if checksum else 0)
-        # The dump and the applier report a malformed event. A measurement must not.
-        with contextlib.suppress(BinlogError):
-            event = decode_gtid(header, events[at + HEADER_LENGTH : end])
-            if isinstance(event, MysqlGtidEvent) and event.immediate_commit_timestamp:
-                return event.immediate_commit_timestamp / MICROSECONDS
+        if microseconds := _told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
+            return microseconds / MICROSECONDS
     return float(header.timestamp)
+
+
+def _told_time(kind: int, body: memoryview) -> int | None:
+    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time.
+
+    ``kind`` is the event's type, and ``body`` the event without header and checksum. The result is None for an event
+    without a time, and for a malformed event.
+    """
+    if kind in FIXED_TIME:
+        time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
+        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != LOGICAL_TIMESTAMP_TYPECODE:
+            return None
+        return int.from_bytes(time, "little") & (ORIGINAL_TIME_FOLLOWS - 1)
+    try:
+        return decode_gtid_tagged(body).immediate_commit_timestamp
+    except BinlogError:
+        # The dump and the applier report a malformed event. A measurement must not.
+        return None
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
