@@ -173,8 +173,6 @@ class SlaveConsole(C.Executor):
         password: str | None = None,
         **chosen_by: Any,
     ) -> Result:
-        if user is not None and threads is C.Threads.SQL:
-            raise E.ER_SQLTHREAD_WITH_SECURE_REPLICA()
         chosen = self._chosen(**chosen_by)
         if not chosen:
             raise E.ER_BAD_REPLICA()

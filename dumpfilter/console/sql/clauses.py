@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,10 +38,13 @@ Value = datetime | None
 
 _CLOCKS = {name.upper() for name in CLOCKS} - {"CURTIME", "CURRENT_TIME"}
 """The functions of the current date or time that are a datetime."""
+_WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
+"""The functions of the current date or time that a server does not know without parentheses."""
 
 _LONG_AGO = datetime(1970, 1, 1)
 """The time that stands for NULL in PURGE BINARY LOGS BEFORE NULL. No binlog file is older, so that no file is purged.
 """
+_MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SPANS = ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 """The units of INTERVAL, beside those that :data:`_MONTHS` has with their months."""
@@ -61,6 +63,9 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 
 MAX_HEARTBEAT_PERIOD = 4294967
 """The largest heartbeat period that a statement can set, seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
+MAX_DELAY = 2**31 - 1
+"""The largest SOURCE_DELAY that a statement can set, seconds (the server's MASTER_DELAY_MAX)."""
+MAX_PASSWORD_BYTES = 32
 _FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA": "SLAVE", "BOTH": "BOTH"}
 
 
@@ -86,23 +91,47 @@ def moment(cursor: Cursor) -> Mapping[str, Any]:
     return {"before": value or _LONG_AGO, "warnings": tuple(warnings)}
 
 
+def parse_datetime(text: str) -> Value:
+    """Return the datetime of a text in ISO 8601's form, or None for a text of another form.
+
+    >>> parse_datetime("2026-11-21 15:30:00")
+    datetime.datetime(2026, 11, 21, 15, 30)
+    """
+    try:
+        return datetime.fromisoformat(text) if _LITERAL.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
 def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
     token = cursor.token
     if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DECIMAL):
-        text = cursor.advance().value
-        with suppress(ValueError):
-            if _LITERAL.fullmatch(text):
-                return datetime.fromisoformat(text)
-        warnings.append(server_errors.ER_WRONG_DATETIME_VALUE.warning(text))
+        value = parse_datetime(cursor.advance().value)
+        if value is None:
+            warnings.append(server_errors.ER_WRONG_DATETIME_VALUE.warning(token.value))
+        return value
+    if not token.is_name:
+        cursor.fail()
+    cursor.advance()
+    if token.word == "NULL":
         return None
-    if cursor.accept("NULL"):
-        return None
-    name = cursor.expect(*_CLOCKS)
-    if cursor.accept("(") and not cursor.accept(")"):
+    if token.word in ("TIMESTAMP", "DATE") and cursor.at_string():
+        value = parse_datetime(text := cursor.string())
+        if value is None:
+            raise server_errors.ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
+        return value
+    has_arguments = cursor.accept("(")
+    if not has_arguments and token.word not in _CLOCKS - _WITH_PARENTHESES:
+        raise server_errors.ER_BAD_FIELD_ERROR(token.value, "field list")
+    if token.word not in _CLOCKS:
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
+    if has_arguments and not cursor.accept(")"):
         # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
-        cursor.integer()
+        digits = cursor.integer()
+        if digits > _MAX_PRECISION:
+            raise server_errors.ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
         cursor.expect(")")
-    return datetime.fromisoformat(clock(name.lower(), datetime.now()))
+    return datetime.fromisoformat(clock(token.word.lower(), datetime.now(), _MAX_PRECISION))
 
 
 def _shifted(value: datetime, count: int, unit: str) -> datetime:
@@ -240,12 +269,27 @@ def bare_or_quoted(cursor: Cursor) -> str:
 OptionValue = str | int | float | tuple[int, ...] | None
 
 
+def _password(cursor: Cursor) -> str:
+    value = cursor.line()
+    if len(value.encode("utf-8", "surrogatepass")) > MAX_PASSWORD_BYTES:
+        raise server_errors.ER_CHANGE_SOURCE_PASSWORD_LENGTH()
+    return value
+
+
 def _heartbeat(cursor: Cursor) -> float:
     seconds = cursor.real()
     # The server compares 32-bit floats, which are half a second apart near the maximum. A value up to a quarter of a
     # second above the maximum is therefore rounded down to the maximum.
     if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
         raise server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
+    return seconds
+
+
+def _delay(cursor: Cursor) -> int:
+    digits = cursor.token.value
+    seconds = cursor.unsigned()
+    if seconds > MAX_DELAY:
+        raise server_errors.ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE(digits, MAX_DELAY)
     return seconds
 
 
@@ -271,12 +315,12 @@ _OPTIONS: Mapping[str, Callable[[Cursor], OptionValue]] = {
     spelling: read
     for read, names in {
         Cursor.line: """
-            SOURCE_BIND SOURCE_HOST SOURCE_USER SOURCE_PASSWORD SOURCE_LOG_FILE SOURCE_COMPRESSION_ALGORITHMS
-            SOURCE_PUBLIC_KEY_PATH SOURCE_TLS_VERSION SOURCE_SSL_CA SOURCE_SSL_CAPATH SOURCE_SSL_CERT
-            SOURCE_SSL_CIPHER SOURCE_SSL_CRL SOURCE_SSL_CRLPATH SOURCE_SSL_KEY RELAY_LOG_FILE NETWORK_NAMESPACE
+            SOURCE_BIND SOURCE_HOST SOURCE_USER SOURCE_LOG_FILE SOURCE_COMPRESSION_ALGORITHMS SOURCE_PUBLIC_KEY_PATH
+            SOURCE_TLS_VERSION SOURCE_SSL_CA SOURCE_SSL_CAPATH SOURCE_SSL_CERT SOURCE_SSL_CIPHER SOURCE_SSL_CRL
+            SOURCE_SSL_CRLPATH SOURCE_SSL_KEY RELAY_LOG_FILE NETWORK_NAMESPACE
         """,
         Cursor.unsigned: """
-            SOURCE_PORT SOURCE_DELAY SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_CONNECTION_AUTO_FAILOVER
+            SOURCE_PORT SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_CONNECTION_AUTO_FAILOVER
             SOURCE_ZSTD_COMPRESSION_LEVEL GET_SOURCE_PUBLIC_KEY RELAY_LOG_POS GTID_ONLY REQUIRE_ROW_FORMAT
             MASTER_DEMOTE_TO_SLAVE MASTER_DEMOTE_TO_REPLICA
         """,
@@ -284,7 +328,9 @@ _OPTIONS: Mapping[str, Callable[[Cursor], OptionValue]] = {
             SOURCE_AUTO_POSITION SOURCE_SSL SOURCE_SSL_VERIFY_SERVER_CERT
         """,
         Cursor.position: "SOURCE_LOG_POS",
+        _password: "SOURCE_PASSWORD",
         _heartbeat: "SOURCE_HEARTBEAT_PERIOD",
+        _delay: "SOURCE_DELAY",
         lambda cursor: None if cursor.accept("NULL") else cursor.line(): "SOURCE_TLS_CIPHERSUITES",
         lambda cursor: cursor.expect("STREAM", "ON", "OFF", "GENERATE"): "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
         _account: "PRIVILEGE_CHECKS_USER",

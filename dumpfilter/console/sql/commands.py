@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
 from dumpfilter.console.sql.grammar import FORMS, NEEDS, READERS, Cursor, Need, Role, form, parse
@@ -63,10 +64,10 @@ def _threads(cursor: Cursor) -> Threads:
 
 def _until(cursor: Cursor) -> Mapping[str, Any]:
     """Consume the condition after UNTIL in START REPLICA, and return its values by field name. Raises SqlError for a
-    syntax error, for a position without file or offset, and for SQL_AFTER_MTS_GAPS.
+    syntax error, and for a position without file or offset.
 
     For a position, the fields are ``log`` (Source or Relay), ``file`` and ``position``. For GTIDs, they are ``gtids``
-    and ``before``, which is true for SQL_BEFORE_GTIDS.
+    and ``before``, which is true for SQL_BEFORE_GTIDS. For SQL_AFTER_MTS_GAPS, the only field is ``after_gaps``.
     """
     given: dict[str, Any] = {}
     logs: set[str] = set()
@@ -74,7 +75,8 @@ def _until(cursor: Cursor) -> Mapping[str, Any]:
     def member() -> None:
         option = cursor.expect(*_UNTIL_PLACES, *(() if given else _UNTIL_OTHER))
         if option == "SQL_AFTER_MTS_GAPS":
-            raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+            given["after_gaps"] = True
+            return
         cursor.expect("=")
         if option in _UNTIL_OTHER:
             given.update(gtids=cursor.line(), before=option == "SQL_BEFORE_GTIDS")
@@ -95,10 +97,18 @@ def limit(cursor: Cursor) -> Mapping[str, int]:
 
     Return the numbers under the keys ``offset`` (default 0) and ``count``.
     """
-    first = cursor.integer()
+    first = _count(cursor)
     if cursor.accept(","):
-        return {"offset": first, "count": cursor.integer()}
-    return {"offset": cursor.integer() if cursor.accept("OFFSET") else 0, "count": first}
+        return {"offset": first, "count": _count(cursor)}
+    return {"offset": _count(cursor) if cursor.accept("OFFSET") else 0, "count": first}
+
+
+def _count(cursor: Cursor) -> int:
+    # In LIMIT, the server's grammar (limit_option) takes a name for a variable of a stored program. The console has no
+    # stored programs.
+    if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+        raise server_errors.ER_SP_UNDECLARED_VAR(cursor.identifier())
+    return cursor.integer()
 
 
 READERS.update(
@@ -186,15 +196,26 @@ statement(
 # rules by which a master hides events from all its slaves. The name is the base name of the binlog files.
 statement("CHANGE BINLOG", Role.ALL, "CHANGE BINLOG name:line TO clauses:effective", changes=True)
 
-statement(
-    "START REPLICA",
-    Role.REPLICATE_ADMIN,
+_start_replica = statement("START REPLICA", Role.REPLICATE_ADMIN, changes=True)
+
+
+def _checked_start(**values: Any) -> Command:
+    until = values.get("until")
+    login = {"user", "password", "default_auth", "plugin_dir"} & values.keys()
+    if values.get("threads") is Threads.SQL and login:
+        raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
+    if until is not None and "after_gaps" in until:
+        raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+    return _start_replica(**values)
+
+
+form(
     "START REPLICA|SLAVE [channel:channel] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
     f"{FOR_CHANNEL}",
-    "START every:ALL SLAVES|REPLICAS [threads:threads]",
-    changes=True,
+    _checked_start,
 )
+form("START every:ALL SLAVES|REPLICAS [threads:threads]", _start_replica)
 statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,

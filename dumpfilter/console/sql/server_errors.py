@@ -8,6 +8,7 @@ The file ``server_errors.tsv`` lists them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import resources
 
@@ -35,19 +36,42 @@ class Message:
     number: int
     sqlstate: str
     text: str
-    """The server's text with C's placeholders, such as ``%d`` and ``%.64s`` (at most 64 characters; in C, bytes)."""
+    """The server's text with C's placeholders, such as ``%d`` and ``%.64s`` (at most 64 bytes)."""
 
     def __call__(self, *values: object) -> SqlError:
         """Return the exception to raise, with ``values`` in place of the text's placeholders."""
-        return SqlError(self.number, self.sqlstate, self.text % values)
+        return SqlError(self.number, self.sqlstate, self._format(values))
 
     def note(self, *values: object) -> Note:
         """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Note."""
-        return Note("Note", self.number, self.text % values)
+        return Note("Note", self.number, self._format(values))
 
     def warning(self, *values: object) -> Note:
         """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Warning."""
-        return Note("Warning", self.number, self.text % values)
+        return Note("Warning", self.number, self._format(values))
+
+    def _format(self, values: tuple[object, ...]) -> str:
+        # The precision in "%.64s" counts bytes in the server's texts, but characters in Python's.
+        limits = [int(precision or 0) for precision in _CONVERSION.findall(self.text)]
+        cut = [
+            _first_bytes(str(value), limit) if limit else value
+            for value, limit in zip(values, limits, strict=True)
+        ]
+        return self.text % tuple(cut)
+
+
+_CONVERSION = re.compile(r"%(?:\.([0-9]+))?[sd]")
+
+
+def _first_bytes(text: str, limit: int) -> str:
+    # The server handles the text as a C string, which ends at its first NUL. Where the server cuts a character of
+    # several bytes in two, it sends each byte of the first half as a character.
+    text, _, _ = text[:limit].partition("\0")
+    data = text.encode("utf-8", "surrogatepass")[:limit]
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as half:
+        return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
 
 
 _TABLE = resources.files("dumpfilter.console.sql").joinpath("server_errors.tsv").read_text("utf-8")

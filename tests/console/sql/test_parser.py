@@ -42,7 +42,7 @@ from tests.console.sql.parsed import (
 )
 
 DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
-NOW = datetime(2026, 3, 31, 12, 30, 15)
+NOW = datetime(2026, 3, 31, 12, 30, 15, 500)
 
 
 class Standing(datetime):
@@ -262,6 +262,7 @@ DATETIMES: dict[str, datetime] = {
     "'2026-01-02 03:04:05+05:30'": datetime(
         2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=5, minutes=30))
     ),
+    "timestamp'2026-01-02 03:04:05'": datetime(2026, 1, 2, 3, 4, 5),
     "now()": NOW,
     "NOW(6)": NOW,
     "current_timestamp": NOW,
@@ -269,10 +270,10 @@ DATETIMES: dict[str, datetime] = {
     "sysdate()": NOW,
     "curdate()": datetime(2026, 3, 31),
     "utc_timestamp()": NOW.astimezone(UTC).replace(tzinfo=None),
-    "now() - interval 1 day": datetime(2026, 3, 30, 12, 30, 15),
-    "now() - interval 2 hour + interval 30 minute": datetime(2026, 3, 31, 11, 0, 15),
-    "now() - interval 1 month": datetime(2026, 2, 28, 12, 30, 15),
-    "now() + interval 1 quarter": datetime(2026, 6, 30, 12, 30, 15),
+    "now() - interval 1 day": datetime(2026, 3, 30, 12, 30, 15, 500),
+    "now() - interval 2 hour + interval 30 minute": datetime(2026, 3, 31, 11, 0, 15, 500),
+    "now() - interval 1 month": datetime(2026, 2, 28, 12, 30, 15, 500),
+    "now() + interval 1 quarter": datetime(2026, 6, 30, 12, 30, 15, 500),
     "curdate() - interval 26 month": datetime(2024, 1, 31),
     "curdate() - interval 2 year": datetime(2024, 3, 31),
 }
@@ -321,7 +322,7 @@ def test_purge_to() -> None:
 
 def test_now_is_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clauses, "datetime", datetime)
-    before = datetime.now().replace(microsecond=0)
+    before = datetime.now()
     assert before <= parsed("purge binary logs before now()").before <= datetime.now()
 
 
@@ -437,6 +438,14 @@ def test_a_syntax_error_is_near_the_place(text: str, rest: str) -> None:
         (
             "start replica until sql_after_mts_gaps",
             "ERROR 1235 (42000): This version of MySQL doesn't yet support 'START REPLICA UNTIL SQL_AFTER_MTS_GAPS'",
+        ),
+        (
+            "purge binary logs before unix_timestamp()",
+            "ERROR 1235 (42000): This version of MySQL doesn't yet support 'PURGE BINARY LOGS BEFORE unix_timestamp()'",
+        ),
+        (
+            "purge binary logs before date_sub",
+            "ERROR 1054 (42S22): Unknown column 'date_sub' in 'field list'",
         ),
         (
             "change replication filter replicate_rewrite_db=((a,b),(`c->d`,`e`))",

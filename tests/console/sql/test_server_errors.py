@@ -45,9 +45,10 @@ def test_a_message_is_the_servers(name: str) -> None:
         assert message.text == re.sub("%l*u", "%d", text.replace("%-.", "%."))
 
 
-def test_a_precision_counts_characters() -> None:
-    assert ER_WRONG_DB_NAME("é" * 120).message == f"Incorrect database name '{'é' * 100}'"
-    assert ER_PARSE_ERROR("x", "“" * 99, 1).message == f"x near '{'“' * 80}' at line 1"
+def test_a_precision_counts_bytes_and_a_half_character_is_sent_as_it_is() -> None:
+    assert ER_WRONG_DB_NAME("é" * 60).message == f"Incorrect database name '{'é' * 50}'"
+    assert ER_WRONG_DB_NAME("a" + "é" * 60).message == f"Incorrect database name 'a{'é' * 49}\xc3'"
+    assert ER_PARSE_ERROR("x", "a\ud800b\0c", 1).message == "x near 'a\ud800b' at line 1"
 
 
 def test_a_message_is_an_error_or_a_row_of_warnings() -> None:
