@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL
 from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
@@ -87,9 +86,11 @@ def schemas_for(sizes: dict[str, int], wanted: float) -> list[str]:
 
 
 def schema_sizes(made: GeneratedSet) -> dict[str, int]:
-    """Return the bytes of the events that change tables of one schema alone, by schema."""
+    """Return the bytes of the events that change tables of one schema alone, by schema. The headings of other events
+    stand in parentheses.
+    """
     found = inspect_set(BinlogSet.open(made.index)).schemas()
-    return {name: one.bytes for name, one in found.items() if name not in (SEVERAL, NO_TABLE)}
+    return {name: one.bytes for name, one in found.items() if not name.startswith("(")}
 
 
 def keeping(made: GeneratedSet, share: float) -> list[str]:

@@ -49,8 +49,7 @@ def _ask(connection: socket.socket, count: int) -> float:
     start = time.perf_counter()
     connection.sendall(b"%d\n" % count)
     while count > 0:
-        got = connection.recv_into(BUFFER)
-        if not got:
+        if not (got := connection.recv_into(BUFFER)):
             raise SystemExit("the link closed the connection")
         count -= got
     return time.perf_counter() - start
