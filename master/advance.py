@@ -178,12 +178,16 @@ class GrpcPlan(PlacedPlan):
     """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
     leave out.
     """
+    _framed: tuple[int, list[Frame]] | None = field(default=None, init=False)
+    """The size of messages and the frames that were made last. Later slaves with an equal filter use them again."""
 
     def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
         size = max(chunk_size, LEAST)
         if self.plan.size <= 2 * size:
             size = max(self.plan.size, 1)
-        frames, total = list(self._frames(size)), self.plan.size
+        if self._framed is None or self._framed[0] != size:
+            self._framed = size, list(self._frames(size))
+        frames, total = self._framed[1], self.plan.size
         if self.skipped or len(frames) > 1:
             events = self.events(cached=cached)
             return [

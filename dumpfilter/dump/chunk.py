@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.dump import cut as K
-from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_PATCH, RANGE_SIZE, REPLACED
+from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, Hits
 from dumpfilter.index.segment import NONE_TOLD, Segment
 
@@ -317,6 +317,12 @@ def render(
     lie outside of ``data``, such as the first events of a transaction that began earlier, are read with ``read``.
     ``fd`` is the file's format description event.
     """
+    if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
+        start = int(plan.ranges[0, RANGE_OFFSET]) - data_offset
+        size = int(plan.ranges[0, RANGE_SIZE])
+        if start >= 0 and start + size <= len(data):
+            is_whole = start == 0 and size == len(data)
+            return data if is_whole and isinstance(data, bytes) else bytes(data[start : start + size])
     out = np.empty(int(plan.ranges[:, RANGE_SIZE].sum()), np.uint8)
     render_into(out, plan, data, data_offset, read, fd)
     return out.tobytes()
