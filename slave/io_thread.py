@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import grpc
 from grpc import StatusCode as Status
@@ -29,12 +29,10 @@ from dumpfilter.binlog.format import NameCollation
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave import connection
-from dumpfilter.slave.threads import ChannelThread
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.threads import ChannelCounters, ChannelThread
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.channels import Channel
 
 log = logger("dumpfilter.slave")
 
@@ -126,12 +124,36 @@ def _rate(size: int, seconds: float) -> int:
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
+class Receiving(Protocol):
+    """The interface through which an I/O thread uses its channel: the writer of the relay log, the counts, and the
+    methods that the thread calls.
+    """
+
+    receiver: Receiver
+    counters: ChannelCounters
+
+    def connected(self, answer: pb.RegisterResponse) -> None:
+        """Process a registration of the slave at the master, for example store the filters that the master's operator
+        has set for this slave. ``answer`` is the master's answer.
+        """
+
+    def discard_damaged(self, damage: E.RelayLogDamaged, finder: ChannelThread) -> bool:
+        """Discard the damaged part of the relay log, so that the master sends it again. The thread ``finder`` has found
+        the damage. Return True if that thread shall connect again.
+        """
+
+    def io_ended(self, error: BaseException | None) -> None:
+        """Record that the I/O thread has ended. ``error`` is the error that ended the thread, or None if no error did.
+        The channel may then let the applier end, too.
+        """
+
+
 class IoThread(ChannelThread):
     """The I/O thread of a channel, which receives events from the master ``source``. ``owner`` is the channel, whose
     receiver writes the events to the relay log.
     """
 
-    def __init__(self, owner: Channel, source: connection.Source) -> None:
+    def __init__(self, owner: Receiving, source: connection.Source) -> None:
         super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
         self._owner = owner
         self.source = source

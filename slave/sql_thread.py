@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
 from dumpfilter.base.options.values import FIRST_EVENT
@@ -23,15 +23,15 @@ from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_even
 from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.stream.message import hits_from_numbers
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.applier import EventApplier, gtid_of
 from dumpfilter.slave.relay_log import read_head, read_index, unusable
 from dumpfilter.slave.relay_position import AFRESH, RelayPosition, file_number, place_order
-from dumpfilter.slave.threads import ChannelThread
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.channels import Channel
+from dumpfilter.slave.state import Place, RelayLogInfo
+from dumpfilter.slave.targets import Target
+from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progress, RelayEnd
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,55 @@ def _widened(position: int, end_log_pos: int) -> int:
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
 
+class Applying(Protocol):
+    """The interface through which an applier uses its channel: the relay log, the target, and the methods that the
+    applier calls. The target is the object to which transactions are applied.
+    """
+
+    name: str
+    place: Place[RelayLogInfo]
+    """The position and state that the applier has reached, and the file ``relay-log.info`` in which it is saved."""
+    relay_end: RelayEnd
+    """The position up to which the relay log is complete."""
+    target: Target
+    """The object to which transactions are applied."""
+    measured: ChannelMeasurements
+    progress: Progress
+    """The object that wakes SQL statements that wait for the applier."""
+
+    @property
+    def origin(self) -> OriginFilter:
+        """The filter that drops whole transactions by the server id or MariaDB domain id of the server that wrote
+        them.
+        """
+
+    def applied_filter(self, names: NameRules) -> ReplicationFilter:
+        """Return the filter by which the slave itself drops events of the relay log. ``names`` says which family of
+        servers (MySQL or MariaDB) wrote the binlog and how names are compared.
+        """
+
+    def hit(self, hits: Hits) -> None:
+        """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
+        Replicate_Do_DB.
+
+        The applier reports its own uses of rules, and the master's. The relay log holds the master's uses in its Gap
+        events, which stand for dropped events.
+        """
+
+    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
+        """Discard the relay log after the applier's saved position, because the thread ``finder`` has found damage in
+        the relay log. Return True if ``finder`` shall continue, since the master sends that part again.
+
+        Return False if the relay log was damaged too often at one position, or ``finder`` is being stopped.
+        """
+
+    def sql_ended(self, error: BaseException | None) -> None:
+        """Record that the applier has ended. ``error`` is the error that ended the applier, or None if no error did.
+
+        After an error the channel also stops the I/O thread, unless the slave's option ``alone`` is set.
+        """
+
+
 class SqlThread(ChannelThread):
     """The SQL thread, which applies a channel's relay log to the target (the object to which a slave applies
     transactions).
@@ -153,7 +202,7 @@ class SqlThread(ChannelThread):
     the target to the saved state. Raises StateCorrupt when the saved position is after the end of the relay log.
     """
 
-    def __init__(self, owner: Channel, until: Until | None = None) -> None:
+    def __init__(self, owner: Applying, until: Until | None = None) -> None:
         super().__init__(f"{owner.name or 'default'}-sql", owner.sql_ended)
         self._owner = owner
         self._place = place = owner.place
@@ -190,7 +239,7 @@ class SqlThread(ChannelThread):
 
     def report_damage(self, damage: RelayLogDamaged) -> None:
         """Tell the SQL thread that the I/O thread has found the relay log damaged. The SQL thread then calls
-        :meth:`.Channel.discard_damaged`, so that the damaged part is received again.
+        :meth:`Applying.discard_damaged`, so that the damaged part is received again.
         """
         self._damage = damage
         self._relay_end.told()
