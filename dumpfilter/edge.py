@@ -328,7 +328,7 @@ class Edge:
     async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
         """Open the gRPC port of channel ``name`` for slaves. Return the port and its TCP port number."""
         opened = GrpcPort(self.channels[name], MAX_DUMPS)
-        chosen = await opened.open(self._listen(port))
+        chosen = opened.open(self._listen(port))
         await opened.start()
         log.info("slaves.listening", channel=name, host=self._options.serve_host, port=chosen)
         return opened, chosen

@@ -198,7 +198,7 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
             maximum_concurrent_rpcs=limits.open_calls(max_dumps),
         )
 
-    async def open(self, listen: ListenAddress) -> int:
+    def open(self, listen: ListenAddress) -> int:
         """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
         return listen.open_port(self._server)
 
@@ -534,7 +534,7 @@ class MasterServer:
                 open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        return 0 if listen is None else await self._port.open(listen)
+        return 0 if listen is None else self._port.open(listen)
 
     def start(self) -> None:
         """Begin to accept connections."""

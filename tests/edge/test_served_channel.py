@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -29,6 +30,20 @@ def relay_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("relay")
     receive("mysql-row", directory, ["--replicate-do-db=shop"])
     return directory
+
+
+@pytest.fixture
+def served(relay_dir: Path) -> Iterator[ServedChannel]:
+    """A channel without a configuration file, whose relay log may be read up to a position in its first file."""
+    info = SimpleNamespace(auto_position=True)
+    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
+    loop = asyncio.new_event_loop()
+    served = ServedChannel("", loop)
+    served.note(RelayPosition("relay-bin.000001", 700))
+    served.serve(cast("Slave", slave))
+    yield served
+    served.close()
+    loop.close()
 
 
 def test_files_and_bytes_end_at_the_position(relay_dir: Path) -> None:
@@ -69,37 +84,21 @@ def test_a_closed_relay_log_cannot_be_read(relay_dir: Path) -> None:
     store.close()
 
 
-def test_who_publishes_wakes_who_waits(relay_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_publishes_wakes_who_waits(served: ServedChannel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slave in this process has just written the relay log, so nobody looks at the files."""
     monkeypatch.setattr(BinlogSet, "growth", lambda self: ())
-    info = SimpleNamespace(auto_position=True)
-    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
-    loop = asyncio.new_event_loop()
-    served = ServedChannel("", loop)
-    served.note(RelayPosition("relay-bin.000001", 700))
-    served.serve(cast("Slave", slave))
     watcher = served.store.watcher
     woken = threading.Event()
     watcher.listener = woken.set
     watcher.start()
     served.note(RelayPosition("relay-bin.000002", 300))
     assert woken.wait(30)
-    served.close()
-    loop.close()
 
 
-def test_without_a_configuration_file_nothing_is_read_again(relay_dir: Path) -> None:
-    info = SimpleNamespace(auto_position=True)
-    slave = SimpleNamespace(uuid="u", channels=[SimpleNamespace(name="", info=info, directory=relay_dir)])
-    loop = asyncio.new_event_loop()
-    served = ServedChannel("", loop)
-    served.note(RelayPosition("relay-bin.000001", 700))
-    served.serve(cast("Slave", slave))
+def test_without_a_configuration_file_nothing_is_read_again(served: ServedChannel) -> None:
     with capture_logs() as logs:
         assert served.store.binlogs.names == ["relay-bin.000001"]
     assert not [line for line in logs if "configuration" in line["event"]]
-    served.close()
-    loop.close()
 
 
 def test_a_configuration_that_has_lost_its_users_opens_nothing(relay_dir: Path) -> None:
