@@ -153,6 +153,6 @@ def _io_thread(
         receiver=Receiver(log, RelayEnd(), sync_every=sync),
         counters=ChannelCounters(log.directory),
         connected=lambda answer: None,
-        io_ended=lambda error: None,
+        ended=lambda thread: None,
     )
     return IoThread(owner, source)

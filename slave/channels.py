@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from dumpfilter.base import files
@@ -126,7 +126,7 @@ class Channel:
             sync_every=self.options.sync_relay_log,
             measured=self.measured,
         )
-        self.io = self._new_io_thread(self.info)
+        self.io = IoThread(self, self._new_source(self.info))
         """The I/O thread that was started last, which may have ended. Before the first start, a thread that has not
         run yet.
         """
@@ -187,8 +187,10 @@ class Channel:
     @property
     def running(self) -> Threads:
         """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
-        io = Threads.IO if self.io.running else Threads(0)
-        return io | Threads.SQL if self.sql.running else io
+        # A thread that has found damage holds the lock until its successor has started.
+        with self._busy:
+            io = Threads.IO if self.io.running else Threads(0)
+            return io | Threads.SQL if self.sql.running else io
 
     @property
     def master_info(self) -> S.MasterInfo:
@@ -398,41 +400,41 @@ class Channel:
         """
         with self._busy:
             assert not self.sql.running
-            digest = _digest(self._registered_filter())
+            digest = self._new_source(self.info).filter_digest
             info = self.receiver.place.info
-            # A running I/O thread may have registered with the old filter although it has not received any event yet.
-            begun = self.io.running or (info.source_file and info.filter_digest)
-            if refetch or (begun and self.receiver.filter_digest != digest):
+            selected_by = {info.filter_digest} if info.source_file else set()
+            if self.io.running:
+                # The thread may have registered with the old filter although it has not received any event yet.
+                selected_by.add(self.io.source.filter_digest)
+            if refetch or selected_by - {"", digest}:
                 self._receive_again(filter_digest=digest)
-            else:
-                self.receiver.filter_digest = digest
 
     def _receive_again(
-        self, *, whole: bool = False, in_io_thread: bool = False, filter_digest: str | None = None
+        self, *, whole: bool = False, finder: ChannelThread | None = None, filter_digest: str | None = None
     ) -> None:
         """Discard the relay log after the applier's saved position, and request that part again from the master with
         the current filter. ``filter_digest`` is the hash of the current filter, which ``master.info`` records; None: it
         has not changed.
 
         If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
-        I/O thread is started again, unless the I/O thread itself makes this call (``in_io_thread``) between two
-        streams. After an OutputError the I/O thread stays stopped, since the master would continue with the new filter
-        at the old position.
+        I/O thread is started again. ``finder`` is the thread that makes this call at the end of its run, if one does.
+        After an OutputError the I/O thread stays stopped, since the master would continue with the new filter at the
+        old position.
         """
         to = self.receiver.place.info.back_at(self.place.saved)
         if filter_digest is not None:
             to = to.model_copy(update={"filter_digest": filter_digest})
-        restarts, connected = self.io.running and not in_io_thread, self.io.connected
+        restarts, connected = self.io.running, self.io.connected
         if restarts:
             self.io.stop()
-            self.io.join()
+            if self.io is not finder:
+                self.io.join()
         try:
             self.receiver.rewind(self._without_relay_log(to) if whole else to)
         except RelayLogDamaged:
             self.receiver.rewind(self._without_relay_log(to))
         finally:
-            if not in_io_thread:
-                self.receiver.close()
+            self.receiver.close()
         if restarts:
             # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
             self._start_io(self.io.source.info, connected=connected)
@@ -449,21 +451,17 @@ class Channel:
         return to.model_copy(update=nothing)
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the relay log after the applier's position, and request that part again from the master. Return True
-        if the calling thread shall continue its work, and False if it shall end.
+        """Discard the relay log after the applier's position, request that part again from the master, and start the
+        threads again. Return False when the relay log was damaged too often at one position.
 
-        ``finder`` is the calling thread, which has found the damage. A running applier may be ahead of its saved
-        position. If so, the applier discards the relay log itself, after it has gone back to that position. Return
-        False when the relay log was damaged too often at one position, or the calling thread is being stopped.
+        ``finder`` is the calling thread, whose run has ended because of the damage. If ``finder`` is being stopped, the
+        next thread finds the damage again.
         """
         # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
         while not self._busy.acquire(timeout=0.05):
             if finder.stopping:
-                return False
-        try:
-            if finder is self.io and self.sql.running:
-                self.sql.report_damage(damage)
                 return True
+        try:
             place = self.place.saved.source_file, self.place.saved.source_position
             attempt = self._refetched[place] = self._refetched.get(place, 0) + 1
             if attempt > MOST_REFETCHES:
@@ -476,17 +474,27 @@ class Channel:
                 position=place[1],
                 hint="the slave fetches the relay log again from the applier's position",
             )
+            applies = self.sql.running
+            self.sql.stop()
+            if self.sql is not finder:
+                self.sql.join()
+            if self.sql.error is not None and not self.options.alone:
+                # The error of the applier ends the I/O thread, too.
+                return True
             # If fetching again did not help, the head of the file that the applier reads may be damaged.
-            self._receive_again(whole=attempt > 1, in_io_thread=finder is self.io)
-            if self.relay_end.is_last and not self.io.running:
+            self._receive_again(whole=attempt > 1, finder=finder)
+            if self.relay_end.is_last:
                 self._start_io(self.info)
+            if applies and self.sql.error is None:
+                self.sql = SqlThread(self, self.sql.until)
+                self.sql.start()
             return True
         finally:
             self._busy.release()
 
     def _start_io(self, info: S.SourceInfo, *, connected: bool = False) -> None:
         self.relay_end.is_last = False
-        self.io = self._new_io_thread(info)
+        self.io = IoThread(self, self._new_source(info))
         self.io.connected = connected
         self.io.start()
 
@@ -515,10 +523,8 @@ class Channel:
         asked = AllFilters([own, *imposed]) if imposed else own
         return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
-    def _new_io_thread(self, info: S.SourceInfo) -> IoThread:
-        return IoThread(
-            self, Source(info, self.options, self._slave.uuid, self._secret, self._registered_filter())
-        )
+    def _new_source(self, info: S.SourceInfo) -> Source:
+        return Source(info, self.options, self._slave.uuid, self._secret, self._registered_filter())
 
     def hit(self, hits: Hits) -> None:
         """Add new uses of filter rules, by the slave or by the master, to the counts of this channel and of
@@ -542,41 +548,30 @@ class Channel:
                 filters=[one.name for one in answer.imposed] or "none",
             )
             self._keep(self.info.model_copy(update={"imposed": imposed}))
-            self.sql.follow_filter()
         for warning in answer.filter_warnings:
             log.warning(
                 "filter warning", channel=self.name, warning=warning, hint="dumpfilter lint shows the events"
             )
 
-    def io_ended(self, error: BaseException | None) -> None:
-        """Record that the I/O thread has ended. ``error`` is the error that ended the thread, or None if no error did.
-        Let the applier end at the end of the relay log.
+    def ended(self, thread: ChannelThread) -> None:
+        """Record that a run of the I/O thread or of the applier has ended, and wake the SQL statements that wait for
+        the applier.
 
-        With the option ``alone`` the threads of a channel end independently, as in a server. The applier then ends only
-        if the I/O thread has reached the end of the binlog with the option ``once``.
-        """
-        self._note_end("io", error)
-        if not self.options.alone or (error is None and self.options.once and self.io.ended):
-            self.relay_end.close()
-
-    def sql_ended(self, error: BaseException | None) -> None:
-        """Record that the applier has ended. ``error`` is the error that ended the applier, or None if no error did.
-        Wake the SQL statements that wait for the applier.
-
-        After an error also stop the I/O thread. With the option ``alone`` the I/O thread continues to run, as in a
-        server.
+        With the option ``alone`` the two threads end independently, as in a server. Otherwise an error of the applier
+        also stops the I/O thread, and after the end of the I/O thread the applier ends at the end of the relay log. If
+        the I/O thread has reached the end of the binlog with the option ``once``, the applier ends there in any case.
         """
         self.progress.told()
-        self._note_end("sql", error)
-        if error is not None and not self.options.alone:
-            self.io.stop()
-
-    def _note_end(self, thread: Literal["io", "sql"], error: BaseException | None) -> None:
+        error, alone, is_io = thread.error, self.options.alone, isinstance(thread, IoThread)
         if error is not None:
-            self.counters.count_error(thread, str(error))
-            if self.options.alone:
-                event = "i/o thread ended" if thread == "io" else "applier ended"
+            self.counters.count_error("io" if is_io else "sql", str(error))
+            if alone:
+                event = "i/o thread ended" if is_io else "applier ended"
                 log.error(event, channel=self.name, error=str(error))
+        if thread is self.io and (not alone or self.io.ended):
+            self.relay_end.close()
+        elif not is_io and error is not None and not alone:
+            self.io.stop()
 
 
 def _file_name(channel: str) -> str:
@@ -594,10 +589,6 @@ def _file_name(channel: str) -> str:
         digest = hashlib.blake2b(channel.encode(), digest_size=8).hexdigest()
         name = f"{name[:_LONGEST_NAME]}-{digest}"
     return name
-
-
-def _digest(definition: pb.FilterDefinition) -> str:
-    return hashlib.blake2b(definition.SerializeToString(deterministic=True), digest_size=8).hexdigest()
 
 
 SAVE_COUNTERS = 5.0

@@ -10,6 +10,7 @@ MySQL's client/server protocol). A gRPC server never begins with such bytes.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import socket
 import ssl
@@ -83,6 +84,11 @@ class Source:
     """
     filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
     """The filter that the slave sends to the master when it registers."""
+
+    @property
+    def filter_digest(self) -> str:
+        """A hash of :attr:`filter`, by which the slave notices after a restart that its filter has changed."""
+        return hashlib.blake2b(self.filter.SerializeToString(deterministic=True), digest_size=8).hexdigest()
 
 
 def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:

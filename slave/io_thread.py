@@ -30,7 +30,7 @@ from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, cl
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave import connection
 from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.threads import ChannelCounters, ChannelThread
+from dumpfilter.slave.threads import ChannelCounters, ChannelThread, Owner
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -124,7 +124,7 @@ def _rate(size: int, seconds: float) -> int:
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
-class Receiving(Protocol):
+class Receiving(Owner, Protocol):
     """The interface through which an I/O thread uses its channel: the writer of the relay log, the counts, and the
     methods that the thread calls.
     """
@@ -137,16 +137,6 @@ class Receiving(Protocol):
         has set for this slave. ``answer`` is the master's answer.
         """
 
-    def discard_damaged(self, damage: E.RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the damaged part of the relay log, so that the master sends it again. The thread ``finder`` has found
-        the damage. Return True if that thread shall connect again.
-        """
-
-    def io_ended(self, error: BaseException | None) -> None:
-        """Record that the I/O thread has ended. ``error`` is the error that ended the thread, or None if no error did.
-        The channel may then let the applier end, too.
-        """
-
 
 class IoThread(ChannelThread):
     """The I/O thread of a channel, which receives events from the master ``source``. ``owner`` is the channel, whose
@@ -154,8 +144,8 @@ class IoThread(ChannelThread):
     """
 
     def __init__(self, owner: Receiving, source: connection.Source) -> None:
-        super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
-        self._owner = owner
+        super().__init__(f"{source.info.channel or 'default'}-io", owner)
+        self._owner: Receiving = owner
         self.source = source
         """The master, and the configuration with which the thread connects. If START REPLICA named a user and password,
         the configuration has these in place of the channel's own.
@@ -317,6 +307,7 @@ class IoThread(ChannelThread):
             master_uuid=answer.master_uuid,
             family=FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
+            filter_digest=source.filter_digest,
             auto_position=source.info.auto_position,
         )
         info = self._receiver.place.info
@@ -389,10 +380,6 @@ class IoThread(ChannelThread):
                 # A certificate that is being renewed on the master, or an address that is being moved, must not end a
                 # slave that was connected.
                 if not self.counters.received["connections"]:
-                    raise error
-            case E.RelayLogDamaged():
-                self._receiver.forget_kept()
-                if not self._owner.discard_damaged(error, self) and not self.stopping:
                     raise error
             case E.StreamDamaged():
                 self._receiver.forget_kept()

@@ -97,8 +97,6 @@ class Receiver:
         """Whether the master's events, and those that the slave makes, end in a checksum."""
         self._proof = EventProof(checksum=False)
         here = self.place.now
-        self.filter_digest = here.filter_digest
-        """A hash of the filter by which the master selects the events that the receiver writes from now on."""
         self._master_uuid = here.master_uuid
         self._another_master = False
         self._except_gtids = here.except_gtids
@@ -137,6 +135,7 @@ class Receiver:
         master_uuid: str,
         family: Family,
         names: NameCollation = NameCollation.GENERAL_CI,
+        filter_digest: str = "",
         auto_position: bool = False,
     ) -> bool:
         """Prepare for a new stream of events from the master ``master_uuid``. Return whether the slave shall request
@@ -149,7 +148,7 @@ class Receiver:
         If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
         (:attr:`kept`). The first chunk (message) of the new stream tells whether the master leaves these events out.
         ``family`` is that of the servers that wrote the master's binlog, and ``names`` the collation by which the
-        master compares names.
+        master compares names. ``filter_digest`` is a hash of the filter by which the master selects the events.
 
         Raises StreamError when the existing relay logs have another family or collation, and RelayLogDamaged when the
         relay log does not reach the saved position.
@@ -167,7 +166,7 @@ class Receiver:
                 )
             # Until another master has accepted the position or sent its first chunk, the position belongs to the old
             # master's binlog file. The saved state must not combine this position with the other master's UUID.
-            kept = {"family": family, "names": names.value, "filter_digest": self.filter_digest}
+            kept = {"family": family, "names": names.value, "filter_digest": filter_digest}
             is_other = here.master_uuid != master_uuid
             another_master = auto_position and bool(here.source_file) and is_other
             by_gtid = another_master or (auto_position and not here.source_file)
@@ -226,9 +225,8 @@ class Receiver:
             self._relay_end.publish(to.relay_position)
             self._drop_kept(to)
             self._completed.clear()
-            other = bool(to.source_file) and to.filter_digest != self.filter_digest
+            other = bool(to.source_file) and to.filter_digest != self.place.now.filter_digest
             self.place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
-            self.filter_digest = to.filter_digest
             self._save(synced=False)
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> None:

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, Protocol
 
-from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
+from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StreamError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
@@ -28,10 +28,10 @@ from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.applier import EventApplier, gtid_of
 from dumpfilter.slave.relay_log import read_head, read_index, unusable
-from dumpfilter.slave.relay_position import AFRESH, RelayPosition, file_number, place_order
-from dumpfilter.slave.state import Place, RelayLogInfo
+from dumpfilter.slave.relay_position import RelayPosition, file_number, place_order
+from dumpfilter.slave.state import Place, RelayLogInfo, SourceInfo
 from dumpfilter.slave.targets import Target
-from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progress, RelayEnd
+from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Owner, Progress, RelayEnd
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,14 @@ def _widened(position: int, end_log_pos: int) -> int:
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
 
-class Applying(Protocol):
+class Applying(Owner, Protocol):
     """The interface through which an applier uses its channel: the relay log, the target, and the methods that the
     applier calls. The target is the object to which transactions are applied.
     """
 
     name: str
+    info: SourceInfo
+    """The channel's configuration, with the filters that the master's operator imposes."""
     place: Place[RelayLogInfo]
     """The position and state that the applier has reached, and the file ``relay-log.info`` in which it is saved."""
     relay_end: RelayEnd
@@ -180,31 +182,18 @@ class Applying(Protocol):
         events, which stand for dropped events.
         """
 
-    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the relay log after the applier's saved position, because the thread ``finder`` has found damage in
-        the relay log. Return True if ``finder`` shall continue, since the master sends that part again.
-
-        Return False if the relay log was damaged too often at one position, or ``finder`` is being stopped.
-        """
-
-    def sql_ended(self, error: BaseException | None) -> None:
-        """Record that the applier has ended. ``error`` is the error that ended the applier, or None if no error did.
-
-        After an error the channel also stops the I/O thread, unless the slave's option ``alone`` is set.
-        """
-
 
 class SqlThread(ChannelThread):
     """The SQL thread, which applies a channel's relay log to the target (the object to which a slave applies
     transactions).
 
     ``owner`` is the channel. ``until`` is the condition of START REPLICA; None: there is none. The constructor restores
-    the target to the saved state. Raises StateCorrupt when the saved position is after the end of the relay log.
+    the target to the saved state.
     """
 
     def __init__(self, owner: Applying, until: Until | None = None) -> None:
-        super().__init__(f"{owner.name or 'default'}-sql", owner.sql_ended)
-        self._owner = owner
+        super().__init__(f"{owner.name or 'default'}-sql", owner)
+        self._owner: Applying = owner
         self._place = place = owner.place
         self._directory = place.path.parent
         self._relay_end = owner.relay_end
@@ -215,34 +204,13 @@ class SqlThread(ChannelThread):
         self._completed: list[Gtid] = []
         """The GTIDs of completed transactions that have not been added to ``_place.gtids`` yet."""
         self._applier: EventApplier | None = None
-        self._filter_is_old = False
-        self._damage: RelayLogDamaged | None = None
-        """The damage of the relay log that the I/O thread has found, or None."""
-        self._names: NameRules | None = None
+        self._filtered_by: tuple[NameRules, list[str]] | None = None
+        """The collation and the imposed filters of :attr:`_applier`."""
         self._pending: Hits = Counter()
         """The uses of filter rules on the master that belong to the next transaction. In the relay log they stand
         before this transaction.
         """
-        if place_order(place.now.relay_position) > place_order(self._relay_end.position):
-            raise StateCorrupt(
-                f"{place.path}: is ahead of the relay log, which is complete up to {self._relay_end.position}; {AFRESH}"
-            )
         owner.target.restore(place.saved.target)
-
-    def follow_filter(self) -> None:
-        """Let the thread replace its filter, because the master's operator has changed the filters that are imposed on
-        this slave.
-
-        The thread first applies the part of the relay log that it is working on with the old filter.
-        """
-        self._filter_is_old = True
-
-    def report_damage(self, damage: RelayLogDamaged) -> None:
-        """Tell the SQL thread that the I/O thread has found the relay log damaged. The SQL thread then calls
-        :meth:`Applying.discard_damaged`, so that the damaged part is received again.
-        """
-        self._damage = damage
-        self._relay_end.told()
 
     def stop(self) -> None:
         """Ask the thread to end at the next transaction boundary, and do not wait for its end."""
@@ -253,53 +221,37 @@ class SqlThread(ChannelThread):
         """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
 
         When ``relay_end.is_last`` says that the I/O thread has ended, the thread also ends at the end of the relay log.
-        After an error the thread goes back to its saved position, and restores the target (the slave's data) to the
-        saved state. If the error is damage of the relay log, the slave receives the relay log again from that position,
-        and the thread continues. Damage that comes back too often, and every other error, is raised.
+        After an error the thread goes back to its saved position, restores the target (the slave's data) to the saved
+        state, and raises the error.
         """
-        while True:
-            try:
-                self._run()
-                return
-            except RelayLogDamaged as damage:
-                self._damage = None
-                self._go_back()
-                if not self._owner.discard_damaged(damage, self):
-                    if self.stopping:
-                        # The next SQL thread meets the damage again.
-                        return
-                    raise
-            except BaseException:
-                self._go_back()
-                raise
-
-    def _run(self) -> None:
-        while not self.stopping and not self._is_met():
-            if self._damage is not None:
-                raise self._damage
-            here = self._place.now.relay_position
-            self._relay_end.until(lambda here=here: self._is_woken(here), SAVE_PERIOD / 4)  # type: ignore[misc]
-            is_last, end = self._relay_end.is_last, self._relay_end.position
-            if end is not None and place_order(here) < place_order(end):
-                before = self._measured.transactions
-                goes_on = self._apply_up_to(here, end)
-                if self._measured.transactions != before:
-                    self._measured.apply_delay.observe_since(self._measured.committed_at)
-                if not goes_on:
+        try:
+            while not self.stopping and not self._is_met():
+                here = self._place.now.relay_position
+                self._relay_end.until(lambda here=here: self._is_woken(here), SAVE_PERIOD / 4)  # type: ignore[misc]
+                is_last, end = self._relay_end.is_last, self._relay_end.position
+                if end is not None and place_order(here) < place_order(end):
+                    before = self._measured.transactions
+                    goes_on = self._apply_up_to(here, end)
+                    if self._measured.transactions != before:
+                        self._measured.apply_delay.observe_since(self._measured.committed_at)
+                    if not goes_on:
+                        break
+                elif is_last:
                     break
-            elif is_last:
-                break
-            else:
-                # The applier has applied everything received. SHOW REPLICA STATUS must show the new position at once,
-                # not only at the next periodic save.
-                self._save()
-            if self._place.is_due:
-                self._save()
-        self._save()
+                else:
+                    # The applier has applied everything received. SHOW REPLICA STATUS must show the new position at
+                    # once, not only at the next periodic save.
+                    self._save()
+                if self._place.is_due:
+                    self._save()
+            self._save()
+        except BaseException:
+            self._go_back()
+            raise
 
     def _is_woken(self, here: RelayPosition | None) -> bool:
         end = self._relay_end
-        return self.stopping or self._damage is not None or end.is_last or end.position != here
+        return self.stopping or end.is_last or end.position != here
 
     def _go_back(self) -> None:
         """Go back to the saved position in ``relay-log.info``, and restore the target to its state there. The next
@@ -350,20 +302,20 @@ class SqlThread(ChannelThread):
         return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make a new :class:`EventApplier`, which filters events and applies them, unless the filter and the collation
-        for names are still those of the present one.
+        """Make a new :class:`EventApplier`, which filters events and applies them, unless the imposed filters and the
+        collation for names are still those of the present one.
 
         ``head`` is the content of the first events of the next relay log file, which name the collation.
         """
         family = head.format_description.family
         names = NameRules(family, NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI))
-        if self._applier is not None and not self._filter_is_old and names == self._names:
+        filtered_by = names, self._owner.info.imposed
+        if self._applier is not None and filtered_by == self._filtered_by:
             return
-        self._filter_is_old = False
         self._report_hits()
         if self._applier is None:
             self._place.gtids = parse_gtid_set(self._place.saved.executed, family)
-        self._names = names
+        self._filtered_by = filtered_by
         self._applier = EventApplier(
             self._owner.applied_filter(names),
             self._owner.target,

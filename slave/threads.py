@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dumpfilter.base import files
+from dumpfilter.base.errors import RelayLogDamaged
 from dumpfilter.console.facts import DELAY_BUCKETS, WORK_BUCKETS, Latency
 from dumpfilter.filter.rules import Hits
 from dumpfilter.slave.relay_position import RelayPosition
@@ -105,18 +106,28 @@ class RelayEnd(Progress):
         self.told()
 
 
+class Owner(Protocol):
+    """The interface through which each of a channel's two threads tells the channel how a run has ended."""
+
+    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
+        """Discard the damaged part of the relay log, so that the master sends it again, and start the threads again.
+        The run of ``finder``, the calling thread, has ended because of the damage. Return False if the damage came
+        back too often, so that it is the error of this run.
+        """
+
+    def ended(self, thread: ChannelThread) -> None:
+        """Record that a run has ended, and wake those that wait for its end."""
+
+
 class ChannelThread:
     """One run of one of a channel's two threads (I/O or SQL), from START REPLICA until STOP REPLICA, an error, or the
     end of the work.
 
-    ``name`` is the name of the thread. When the run ends, the thread calls ``on_end`` with the error that ended the
-    run, or with None.
+    ``name`` is the name of the thread. When the run ends, the thread tells the channel ``owner``.
     """
 
-    def __init__(
-        self, name: str, on_end: Callable[[BaseException | None], None] = lambda error: None
-    ) -> None:
-        self._on_end = on_end
+    def __init__(self, name: str, owner: Owner) -> None:
+        self._owner = owner
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._stop = threading.Event()
         self.works = False
@@ -161,11 +172,15 @@ class ChannelThread:
 
     def _main(self) -> None:
         try:
-            self.run()
+            try:
+                self.run()
+            except RelayLogDamaged as damage:
+                if not self._owner.discard_damaged(damage, self):
+                    raise
         except BaseException as caught:
             self.error, self.error_at = caught, time.time()
         self.works = False
-        self._on_end(self.error)
+        self._owner.ended(self)
 
 
 _LONGEST_ERROR = 2000

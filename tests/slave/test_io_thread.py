@@ -114,7 +114,7 @@ def owner_of(receiver, directory):
         counters=ChannelCounters(directory),
         connected=lambda answer: None,
         discard_damaged=lambda damage, finder: False,
-        io_ended=lambda error: None,
+        ended=lambda thread: None,
     )
 
 

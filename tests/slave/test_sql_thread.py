@@ -10,16 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from dumpfilter.base.errors import BinlogUnreadable, RelayLogDamaged, StateCorrupt
+from dumpfilter.base.errors import BinlogUnreadable, RelayLogDamaged
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.slave import sql_thread
 from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.relay_log import RelayLog
-from dumpfilter.slave.relay_position import RelayPosition
 from dumpfilter.slave.sql_thread import SqlThread
-from dumpfilter.slave.state import Place, RelayLogInfo
+from dumpfilter.slave.state import Place, RelayLogInfo, SourceInfo
 from dumpfilter.slave.threads import ChannelMeasurements, Progress, RelayEnd
 from tests.slave.driven import wait_until
 
@@ -81,6 +80,7 @@ def channel(tmp_path, masters):
         def thread(self, target, *options, **more):
             owner = {
                 "name": "",
+                "info": SourceInfo(),
                 "place": Place(RelayLogInfo, tmp_path, save_period=sql_thread.SAVE_PERIOD),
                 "relay_end": self.relay_end,
                 "target": target,
@@ -90,7 +90,7 @@ def channel(tmp_path, masters):
                 "applied_filter": lambda names: Filter.from_options(list(options), names=names),
                 "hit": lambda hits: None,
                 "discard_damaged": lambda damage, finder: False,
-                "sql_ended": lambda error: None,
+                "ended": lambda thread: None,
             }
             return SqlThread(SimpleNamespace(**owner | more))
 
@@ -202,15 +202,6 @@ def test_stop_is_between_transactions_and_goes_on_there(tmp_path, channel):
     assert target.told == whole.told
 
 
-def test_ahead_of_the_relay_log(tmp_path, channel):
-    c = channel("mysql-row")
-    c.receive_all()
-    c.thread(Recorder()).run()
-    c.relay_end.publish(RelayPosition("relay-bin.000003", 4))
-    with pytest.raises(StateCorrupt, match=r"relay-log.info: is ahead of the relay log"):
-        c.thread(Recorder())
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel, monkeypatch, number):
     monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 0.0)
@@ -243,19 +234,15 @@ def test_too_many_open_files_are_no_damage(channel, monkeypatch):
         c.thread(Recorder()).run()
 
 
-@pytest.mark.parametrize("end", ["stop", "damage"])
-def test_a_thread_that_waits_for_events_ends_at_once(tmp_path, channel, monkeypatch, end):
+def test_a_thread_that_waits_for_events_ends_at_once(tmp_path, channel, monkeypatch):
     monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 4000.0)
     c = channel("mysql-row")
     until, waits = c.relay_end.until, threading.Event()
     monkeypatch.setattr(c.relay_end, "until", lambda *given: (waits.set(), until(*given))[1])
-    thread = c.thread(Recorder(), discard_damaged=lambda damage, finder: finder.stop())
+    thread = c.thread(Recorder())
     running = threading.Thread(target=thread.run, daemon=True)
     running.start()
     assert waits.wait(60)
-    if end == "stop":
-        thread.stop()
-    else:
-        thread.report_damage(RelayLogDamaged("damaged"))
+    thread.stop()
     running.join(60)
     assert not running.is_alive()
