@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -43,12 +44,12 @@ _ENDED = (SourceReplaced, SourcePurged)
 """The errors after which the source can never continue at the end of the store."""
 
 _BETWEEN_TURNS = 0.002
-"""The shortest time between two turns of the loop in which events are received, seconds. Commits that come faster are
-received, stored and sent together.
+"""The time between two turns of the loop in which events are received, while commits come faster than that, seconds.
+The commits of this time are received, stored and sent together.
 """
 
 _BETWEEN_IDLE_TURNS = 0.02
-"""The shortest time between two turns while no dump runs, so that nobody waits for the commits, seconds."""
+"""The time between two turns while commits come faster than that and no dump waits for them, seconds."""
 
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
@@ -105,12 +106,13 @@ class LoopTurns:
         """The future that ends the present reception in the loop."""
         self.received = received
 
-    def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Receive events from the source (the running server) in the asyncio loop, until ``turn`` returns False or the
+    def run(self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]) -> None:
+        """Receive events from the source (the running server) in the asyncio loop, until ``turn`` returns None or the
         loop ends. The calling thread waits.
 
-        ``stream`` is the connection to the source. The loop calls ``turn``, which receives and stores events, whenever
-        the connection has data, and ``tick`` every second. The method raises the errors of both functions.
+        ``stream`` is the connection to the source. The loop calls ``turn`` when the connection has data, and in short
+        intervals while events arrive fast. ``turn`` receives and stores events, and returns the number of bytes read.
+        The loop calls ``tick`` every second. The method raises the errors of both functions.
         """
         receiving = self._receive(stream, turn, tick)
         try:
@@ -125,39 +127,41 @@ class LoopTurns:
         running.result()
 
     async def _receive(
-        self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]
+        self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]
     ) -> None:
         if self._is_closed:
             return
         ended = self._ended = self._loop.create_future()
-
-        earliest = 0.0
+        latest = -math.inf
+        is_watched = True
 
         def take_turn() -> None:
-            nonlocal earliest
-            # The loop may call the function once more before it removes the reader.
+            nonlocal latest, is_watched
+            # The loop may call the function once more after the end.
             if ended.done():
                 return
             now = self._loop.time()
-            if now < earliest:
-                # A turn costs nearly the same for one commit as for several.
-                self._loop.remove_reader(stream)
-                self._loop.call_at(earliest, resume)
-                return
-            earliest = now + (_BETWEEN_TURNS if self._has_dumps() else _BETWEEN_IDLE_TURNS)
+            interval = _BETWEEN_TURNS if self._has_dumps() else _BETWEEN_IDLE_TURNS
+            is_fast, latest = now - latest < interval, now
             try:
-                if not turn():
-                    ended.set_result(None)
+                got = turn()
             except Exception as error:
                 # The receiving thread raises the error.
                 ended.set_exception(error)
-
-        def resume() -> None:
-            nonlocal earliest
-            if not ended.done():
-                earliest = 0.0
+                return
+            if got is None:
+                ended.set_result(None)
+            elif is_watched and is_fast:
+                # A turn costs nearly the same for one commit as for several. While commits come fast, a timer begins
+                # the turns, until one of them finds nothing.
+                self._loop.remove_reader(stream)
+                is_watched = False
+                self._loop.call_at(now + interval, take_turn)
+            elif not is_watched and got:
+                self._loop.call_at(now + interval, take_turn)
+            elif not is_watched:
                 self._loop.add_reader(stream, take_turn)
-                take_turn()
+                is_watched = True
 
         self._loop.add_reader(stream, take_turn)
         try:

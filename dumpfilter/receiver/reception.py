@@ -88,12 +88,14 @@ class Turns(Protocol):
     thread.
     """
 
-    def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Let the master's asyncio loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` about once
-        a second. ``turn`` reads the data and stores the events. ``tick`` checks whether the source is silent or a sync
-        is due. Meanwhile the receiving thread waits in this method.
+    def run(self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]) -> None:
+        """Let the master's asyncio loop call ``turn`` when the socket ``stream`` has data, and ``tick`` about once a
+        second. While much arrives, the loop may call ``turn`` in short intervals instead. Meanwhile the receiving
+        thread waits in this method.
 
-        Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
+        ``turn`` reads the available data, stores the events, and returns the number of bytes read. ``tick`` checks
+        whether the source is silent or a sync is due. Return when ``turn`` returns None, or when the loop ends. Raises
+        the errors of both functions.
         """
 
     def received(self, file: str, offset: int, data: bytes) -> None:
@@ -205,13 +207,14 @@ class Reception:
         """
         full, left, deframer = 0, None, self._deframer
 
-        def turn() -> bool:
+        def turn() -> int | None:
             nonlocal full, left
             try:
                 got = deframer.fill_at_once(_MOST_IN_A_TURN, self._has_more)
             except OSError as error:
                 raise self._broken(error) from None
-            self._received_at = time.monotonic()
+            if got:
+                self._received_at = time.monotonic()
             while (item := deframer.next()) is not None:
                 if isinstance(item, memoryview):
                     # The readers of the loop get the same bytes that the store gets.
@@ -224,9 +227,9 @@ class Reception:
                     self._control(item)
                 else:
                     left = item
-                    return False
+                    return None
             full = full + got // _MOST_IN_A_TURN if got >= _MOST_IN_A_TURN else 0
-            return full < _MOST_TURNS
+            return got if full < _MOST_TURNS else None
 
         self._tell_progress()
         self._received_at = time.monotonic()
