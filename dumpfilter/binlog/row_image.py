@@ -188,13 +188,9 @@ class Layouts(NamedTuple):
     """For each column, the number that identifies it for the caller of :func:`~dumpfilter.binlog.row_walk.find_rows`.
     The result has this number for each of the column's values.
     """
-    head: Int64s
-    """The column numbers of the additional NULL with which a row image begins, two for each layout: one for
-    before-images, one for after-images. -1 means that these images have no additional NULL.
-    """
 
 
-NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qiiiBiqq"))
+NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qiiiBiq"))
 """Layouts without any layout."""
 
 
@@ -250,7 +246,6 @@ def _layout(
         np.array([images], np.uint8),
         np.array([partial], np.int32),
         np.array(columns, np.int64),
-        np.full(2, -1),
     )
 
 

@@ -1,8 +1,8 @@
 """The search for the rows in the data of rows events: the byte offsets of rows, of their images and of their values.
 
 A *cell* is one value of one row image: its offset and length in the data, or NULL. The cells of a row's
-before-image come before the cells of its after-image. An image may have a *head*, which is an additional NULL before
-its cells. One compiled function reads many events of different tables in one pass. Tests compare it with plain Python.
+before-image come before the cells of its after-image. One compiled function reads many events of different tables in
+one pass. Tests compare it with plain Python.
 """
 
 from __future__ import annotations
@@ -260,24 +260,15 @@ def _walk(
         first, second, last = firsts[layout], seconds[layout], firsts[layout + 1]
         partial = np.int64(layouts.partial_bytes[layout])
         has_before, has_after = images[layout] & BEFORE != 0, images[layout] & AFTER != 0
-        # The cells of each image stand behind its head.
-        before = np.int64(has_before and layouts.head[2 * layout] >= 0)
-        has_middle = has_after and layouts.head[2 * layout + 1] >= 0
-        after = before + second - first + np.int64(has_middle)
-        width = after + last - second
+        after, width = second - first, last - first
         count = 0
         while at < end:
             if writes and (rows >= row_event.size or k + width > cell_start.size):
                 return np.int64(_Stop.FULL), e, at, rows
-            if writes and before:
-                cell_start[k], cell_length[k], out.column[k] = 0, NULL, layouts.head[2 * layout]
-            if writes and has_middle:
-                head = k + after - 1
-                cell_start[head], cell_length[head], out.column[head] = 0, NULL, layouts.head[2 * layout + 1]
             stop = np.int64(_Stop.DONE)
             middle = here = at
             if has_before:
-                middle = here = _image(data, at, end, layouts, first, second, writes, out, k + before)
+                middle = here = _image(data, at, end, layouts, first, second, writes, out, k)
             bits = np.int64(-1)
             if here >= 0 and has_after:
                 if partial >= 0:
@@ -302,8 +293,8 @@ def _walk(
                         document, cell = layouts.document[second + c], k + after + c
                         if cell_length[cell] == 0 and document >= 0:
                             # A JSON value without changes is the value of the before-image.
-                            cell_start[cell] = cell_start[k + before + document]
-                            cell_length[cell] = cell_length[k + before + document]
+                            cell_start[cell] = cell_start[k + document]
+                            cell_length[cell] = cell_length[k + document]
                         elif cell_length[cell] >= 0:
                             cell_length[cell] = -2 - cell_length[cell]
             if here < 0:

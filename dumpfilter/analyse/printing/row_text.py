@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
 
 from dumpfilter.analyse.printing.literals import quoted_name
+from dumpfilter.base.compiler.arrays import Bytes2
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.events import LayoutTable
 from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
 from dumpfilter.binlog.rows.table import INTEGERS, Column, Table, bit_count, char_length, describe_table
-from dumpfilter.binlog.rows.texts import ByteMap, Form, Numbers, Style
+from dumpfilter.binlog.rows.texts import ByteMap, Form, Style, bits, years
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 TYPES = 2
@@ -168,16 +168,14 @@ def _style(column: Column, family: Family) -> Style:
     if kind in INTEGERS:
         # The programs do not know whether a column is UNSIGNED, and print both numbers.
         return Style(Form.BOTH)
-    if kind == T.BIT:
-        return Style(Form.BITS, bit_count(column))
-    if kind == T.SET:
-        return Style(Form.BITS, 8 * (metadata & 0xFF))
+    if kind in (T.BIT, T.SET):
+        return bits(bit_count(column) if kind == T.BIT else 8 * (metadata & 0xFF))
+    if kind == T.YEAR:
+        return years(1900)
     if kind in _PENDING_PRINTERS:
-        return Style(Form.PENDING, 0, (), _PENDING_PRINTERS[kind])
+        return Style(Form.PENDING, 0, _PENDING_PRINTERS[kind])
     if kind in (T.FLOAT, T.DOUBLE):
-        return Style(
-            Form.REAL, metadata, numbers=_formatted("%-20g\0" if metadata == _FLOAT_BYTES else "%.20g\0")
-        )
+        return Style(Form.TOGETHER, together=_real_texts)
     if kind in _FORMS:
         return Style(_FORMS[kind], _PARAMETERS.get(kind, metadata))
     return Style(Form.MAPPED, ByteMap.MYSQL if family == "mysql" else ByteMap.MARIADB)
@@ -187,12 +185,10 @@ def _json(data: bytes) -> str:
     return sql_quoted(json_value(data).text)
 
 
-@cache
-def _formatted(form: str) -> Numbers:
-    """Return a function that formats an array of numbers with the printf format ``form``, which must end in a zero
-    byte.
-    """
-    return lambda numbers: pa.array((form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1])
+def _real_texts(raw: Bytes2) -> pa.StringArray:
+    form = "%-20g\0" if raw.shape[1] == _FLOAT_BYTES else "%.20g\0"
+    numbers = raw.view(f"<f{raw.shape[1]}").ravel()
+    return pa.array((form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1])
 
 
 def _vector(data: bytes) -> str:
@@ -203,7 +199,6 @@ def _vector(data: bytes) -> str:
 
 _FORMS = {
     T.ENUM: Form.UNSIGNED,
-    T.YEAR: Form.YEAR,
     T.DATE: Form.DATE,
     T.NEWDATE: Form.DATE,
     T.TIME: Form.OLD_TIME,
@@ -214,7 +209,7 @@ _FORMS = {
     T.TIMESTAMP2: Form.SECONDS,
     T.NEWDECIMAL: Form.DECIMAL,
 }
-_PARAMETERS = {T.YEAR: 1900, T.DATE: ord(":"), T.NEWDATE: ord(":")}
+_PARAMETERS = {T.DATE: ord(":"), T.NEWDATE: ord(":")}
 """The parameters of those forms that do not depend on the column's metadata."""
 _QUOTED = frozenset({Form.DATE, Form.OLD_TIME, Form.OLD_DATETIME, Form.TIME, Form.DATETIME, Form.MAPPED})
 _PENDING_PRINTERS: dict[int, Callable[[bytes], str]] = {

@@ -31,49 +31,37 @@ class Form(enum.IntEnum):
     """A number of which the binlog does not tell whether it is signed. A negative number is followed by its unsigned
     value in parentheses.
     """
-    YEAR = 4
-    """A YEAR. The parameter is the year that a stored 0 means."""
-    DATE = 5
+    DATE = 4
     """A DATE. The parameter is the code of the character between year, month and day."""
-    OLD_TIME = 6
-    OLD_DATETIME = 7
-    OLD_TIMESTAMP = 8
-    TIME = 9
+    OLD_TIME = 5
+    OLD_DATETIME = 6
+    OLD_TIMESTAMP = 7
+    TIME = 8
     """A TIME with fractions of a second. The parameter is the number of decimals, also for DATETIME, TIMESTAMP and
     SECONDS.
     """
-    DATETIME = 10
-    TIMESTAMP = 11
-    SECONDS = 12
+    DATETIME = 9
+    TIMESTAMP = 10
+    SECONDS = 11
     """A TIMESTAMP as seconds since 1970."""
-    DECIMAL = 13
+    DECIMAL = 12
     """DECIMAL. The parameter is ``precision << 8 | scale``."""
-    BITS = 14
-    """A BIT value, or a SET as it is stored, as binary digits. The parameter is the number of bits."""
-    SET_BITS = 15
-    """A SET whose members the binlog does not name, as the bits of a little-endian number."""
-    ENUM = 16
-    """An ENUM whose values the binlog names. The parameter is ``first << 16 | count``: the index of its first name in
-    ``label_at``, and the number of names.
-    """
-    SET = 17
-    """A SET whose members the binlog names. The parameter is ``first << 16 | count`` as for ENUM."""
-    UTF8 = 18
-    MAPPED = 19
+    UTF8 = 13
+    MAPPED = 14
     """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
-    HEX = 20
+    HEX = 15
     """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing
     zero bytes.
     """
-    REAL = 21
-    """A FLOAT or DOUBLE. numpy makes the texts of all such values at once. The parameter is the size of a value,
-    bytes.
+    TOGETHER = 16
+    """A number whose texts Python code makes for all values at once, such as a FLOAT or an ENUM. The parameter is the
+    size of a value, bytes.
     """
-    COPY = 22
+    COPY = 17
     """Bytes that are copied as they are, with zero bytes up to the length in the parameter."""
-    BASE64 = 23
+    BASE64 = 18
     """Lines of 76 characters in base64."""
-    CHECKSUM = 24
+    CHECKSUM = 19
     """A CRC32, whose stored bytes are little-endian, as hexadecimal digits."""
 
 
@@ -112,8 +100,7 @@ _DIGIT_BYTES = np.array(DIGIT_BYTES, np.int64)
 _PAIRS = np.array([[*b"%02d" % k] for k in range(100)], np.uint8)
 _POWERS = 10 ** np.arange(20, dtype=np.uint64)
 _BIG, _LITTLE = True, False
-_QUOTE, _OPEN, _CLOSE, _MINUS, _POINT, _COMMA, _ZERO, _COLON, _BLANK = np.frombuffer(b"'()-.,0: ", np.uint8)
-_LETTER_B, _LETTER_X = np.frombuffer(b"bx", np.uint8)
+_OPEN, _CLOSE, _MINUS, _POINT, _ZERO, _COLON, _BLANK, _LETTER_X = np.frombuffer(b"()-.0: x", np.uint8)
 _PAD, _LINE_END = np.frombuffer(b"=\n", np.uint8)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
@@ -128,10 +115,6 @@ class Columns(NamedTuple):
 
     form: Bytes
     parameter: Int64s
-    label: Bytes
-    """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
-    label_at: Int64s
-    """The offset in ``label`` of each name, and at the end the length of ``label``."""
     around: Bytes
     """Three texts for each column: one before a value, one after a value, and one that stands for NULL."""
     around_at: Int64s
@@ -357,41 +340,6 @@ def _is_utf8(data, at, end):
 
 
 @inner
-def _named(value, form, parameter, label, label_at, out, o):
-    """Write the name of an ENUM's value, or the names of a SET's members with commas between them, to ``out`` at offset
-    ``o``. Return the offset after the text.
-
-    ``value`` is the stored number, and ``form`` is Form.ENUM or Form.SET. ``parameter`` is ``first << 16 | count``, for
-    the column's ``count`` names. In ``label``, name k of the column has the bytes ``label_at[first + k]`` to
-    ``label_at[first + k + 1]``.
-
-    For the ENUM value 0, which stands for an invalid value, nothing is written. An ENUM value beyond the names is
-    written as its number. A SET member without a name is written as its number, counted from 1.
-    """
-    first, names = parameter >> 16, parameter & 0xFFFF
-    if form == Form.ENUM:
-        if value > np.uint64(names):
-            return _digits(out, o, value, 1)
-        if value == 0:
-            return o  # the empty string that stands for an invalid value
-        return _copied(
-            label, label_at[first + np.int64(value) - 1], label_at[first + np.int64(value)], out, o
-        )
-    begun = False
-    for k in range(64):
-        if value >> np.uint64(k) & np.uint64(1):
-            if begun:
-                out[o] = _COMMA
-                o += 1
-            begun = True
-            if k < names:
-                o = _copied(label, label_at[first + k], label_at[first + k + 1], out, o)
-            else:
-                o = _digits(out, o, np.uint64(k + 1), 1)
-    return o
-
-
-@inner
 def _base64(data, at, end, out, o):
     """Write the bytes ``data[at:end]`` to ``out`` at offset ``o`` as lines of base64. Return the offset after the
     lines.
@@ -438,11 +386,11 @@ def write_texts(
 
     Return a tuple: the index of the first cell that was not written, the next ``n``, and the offset after the texts.
     """
-    forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
+    forms, parameters, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:
         size, c = length[k], column[k]
         form, parameter = forms[c], parameters[c]
-        is_pending = size != NULL and (form == Form.PENDING or form == Form.REAL)
+        is_pending = size != NULL and (form == Form.PENDING or form == Form.TOGETHER)
         room = rooms[c] + max(size, 0) * rooms_per_byte[c]
         if is_pending:
             room += more_at[n + 1] - more_at[n]
@@ -482,24 +430,11 @@ def write_texts(
                 out[o + 2 * byte] = _HEX[data[at + size - 1 - byte] >> 4]
                 out[o + 2 * byte + 1] = _HEX[data[at + size - 1 - byte] & 15]
             o += 2 * size
-        elif form == Form.BITS or form == Form.SET_BITS:
-            value = _number(data, at, size, form == Form.BITS)
-            count = parameter if form == Form.BITS else 8 * size
-            out[o] = _LETTER_B
-            out[o + 1] = _QUOTE
-            for bit in range(count):
-                out[o + 2 + bit] = _ZERO + np.uint8(value >> np.uint64(count - 1 - bit) & np.uint64(1))
-            out[o + 2 + count] = _QUOTE
-            o += 3 + count
         elif Form.DATE <= form <= Form.SECONDS:
             o = _moment(data, at, size, form, parameter, out, o)
         else:
             value = _number(data, at, size, _LITTLE)
-            if form == Form.ENUM or form == Form.SET:
-                o = _named(value, form, parameter, label, label_at, out, o)
-            elif form == Form.YEAR:
-                o = _digits(out, o, np.uint64(1900) + value if value else np.uint64(parameter), 4)
-            elif form == Form.UNSIGNED or not value >> np.uint64(8 * size - 1) & np.uint64(1):
+            if form == Form.UNSIGNED or not value >> np.uint64(8 * size - 1) & np.uint64(1):
                 o = _digits(out, o, value, 1)
             else:
                 bits = ~np.uint64(0) >> np.uint64(64 - 8 * size)

@@ -20,7 +20,7 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import NO_LAYOUTS, Layouts, joined_layouts, row_layout
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
-from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
+from dumpfilter.binlog.rows.texts import Style, StyledColumns, text_style
 from dumpfilter.binlog.rows_events import (
     FLAGS_LENGTH,
     TABLE_ID_LENGTH,
@@ -73,7 +73,8 @@ class LayoutTable:
     Parameters:
         describe: a function that returns the table of a new Table_map event, and may raise a BinlogError.
         style: a function that returns how the values of a column become text.
-        heads: a function that returns the two texts to print before each before-image and after-image; None: no texts.
+        heads: a function that returns the two texts to print before each before-image and after-image. They become a
+            part of the text of the image's first value.
         fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
             False, such a value is an empty list of changes, and no changes refer to a document in the before-image.
         styles: the styles (ways to convert values to text) of columns that belong to no table.
@@ -84,7 +85,7 @@ class LayoutTable:
         describe: Callable[[TableMap, Family], Table] = describe_table,
         *,
         style: Callable[[Column, Family], Style] = text_style,
-        heads: Callable[[Table, RowsHeader], tuple[bytes, bytes]] | None = None,
+        heads: Callable[[Table, RowsHeader], Sequence[bytes]] = lambda table, rows: (),
         fill_unchanged: bool = True,
         styles: Sequence[Style] = (),
     ) -> None:
@@ -132,10 +133,12 @@ class LayoutTable:
         layout = layout._replace(column=layout.column + known.first_column)
         if not self._fill_unchanged:
             layout = layout._replace(document=np.full_like(layout.document, -1))
-        if self._heads is not None:
-            layout = layout._replace(head=len(self._styles) + np.arange(2))
-            self._styles += [head_style(text) for text in self._heads(known.table, rows)]
-            self._styled = None
+        images = np.split(layout.column, layout.second)
+        for text, columns in zip(self._heads(known.table, rows), images, strict=False):
+            if columns.size:
+                self._styles.append(self._styles[columns[0]].after(text))
+                columns[0] = len(self._styles) - 1
+                self._styled = None
         self._new.append(layout)
         return self._joined.images.size + len(self._new) - 1
 

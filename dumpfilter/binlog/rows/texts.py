@@ -6,6 +6,7 @@ Compiled code converts most values. Python code converts single values such as J
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.charsets import BINARY, CODECS, LATIN1, charset_name, decode
@@ -32,14 +33,12 @@ from dumpfilter.binlog.rows.json_binary import (
 )
 from dumpfilter.binlog.rows.table import INTEGERS, Column, bit_count, char_length
 
-__all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Numbers", "Style", "StyledColumns"]
+__all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Style", "StyledColumns"]
 
 _WIDEST = 48
 """The largest size of the text of a number, date or time, characters, also for malformed values."""
 _SHORT_LINE = 5
 """The size of the shortest line of base64, bytes."""
-_SET_SPARE = 3 * 64
-"""The largest size of the commas in a SET's text, and of the numbers of members without a name, bytes."""
 
 
 class CellError(Exception):
@@ -63,8 +62,8 @@ changes.
 NO_DOCUMENTS: Documents = MappingProxyType({})
 
 
-Numbers = Callable[[npt.NDArray[np.floating]], pa.StringArray]
-"""A function that converts floating-point numbers to texts."""
+Together = Callable[[Bytes2], pa.StringArray]
+"""A function that makes the texts of many values, given their bytes as an array of shape (values, bytes of a value)."""
 
 
 def number_texts(values: npt.NDArray[np.floating]) -> pa.StringArray:
@@ -83,6 +82,41 @@ def number_texts(values: npt.NDArray[np.floating]) -> pa.StringArray:
     return pc.replace_with_mask(texts, other, plain)
 
 
+def real_texts(raw: Bytes2) -> pa.StringArray:
+    """Return the texts of FLOAT or DOUBLE values, given their bytes, one row for each value."""
+    return number_texts(raw.view(f"<f{raw.shape[1]}").ravel())
+
+
+def by_number(text_of: Callable[[int], str], *, is_big: bool = False) -> Together:
+    """Return a function that makes the texts of unsigned integers by ``text_of``, for each distinct number once.
+
+    With ``is_big`` the bytes of a number are big-endian, otherwise little-endian.
+    """
+
+    def texts(raw: Bytes2) -> pa.StringArray:
+        wide = np.zeros((len(raw), 8), np.uint8)
+        wide[:, : raw.shape[1]] = raw[:, ::-1] if is_big else raw
+        distinct, which = np.unique(wide.view("<u8").ravel(), return_inverse=True)
+        return pa.array([*map(text_of, distinct.tolist())], pa.string()).take(pa.array(which))
+
+    return texts
+
+
+@cache
+def bits(count: int, *, is_big: bool = True) -> Style:
+    """Return the style of values that become ``count`` binary digits, such as ``b'101'``."""
+    return Style(
+        Form.TOGETHER,
+        together=by_number(lambda value: f"b'{value % (1 << count):0{count}b}'", is_big=is_big),
+    )
+
+
+@cache
+def years(zero: int) -> Style:
+    """Return the style of YEAR values. ``zero`` is the year that a stored 0 means."""
+    return Style(Form.TOGETHER, together=by_number(lambda value: f"{1900 + value if value else zero:04}"))
+
+
 def _no_value(data: bytes) -> str:
     raise AssertionError("compiled code converts the values of this column")
 
@@ -94,8 +128,6 @@ class Style(NamedTuple):
 
     form: Form
     parameter: int = 0
-    labels: tuple[bytes, ...] = ()
-    """The names of the values of an ENUM or SET, in UTF-8."""
     value: Callable[[bytes], str] = _no_value
     """The function that makes the text of one value. The function is used only if ``form`` is PENDING, because compiled
     code makes the other texts.
@@ -104,35 +136,27 @@ class Style(NamedTuple):
     """The function that converts the changes of a partial update of JSON values to text. The function gets the changes,
     and the JSON document before the update, or None if the row image lacks the document.
     """
-    numbers: Numbers = number_texts
-    """The function that makes the texts of an array of FLOAT or DOUBLE values (the form REAL)."""
+    together: Together = real_texts
+    """The function that makes the texts of all values at once, if ``form`` is TOGETHER."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
+
+    def after(self, text: bytes) -> Style:
+        """Return this style with ``text`` before each value, also before NULL."""
+        before, behind, null = self.around
+        return self._replace(around=(text + before, behind, text + null))
 
     def room(self) -> tuple[int, int]:
         """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
         bytes has at most ``a + b * n`` bytes, without the texts around it.
 
-        Texts that Python code makes (the forms PENDING and REAL) are not included.
+        Texts that Python code makes (the forms PENDING and TOGETHER) are not included.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
-        if self.form in (Form.BITS, Form.SET_BITS):
-            return 3 + self.parameter, 8
-        if self.form in (Form.ENUM, Form.SET):
-            sizes = [*map(len, self.labels)]
-            return (max(sizes) if self.form == Form.ENUM else sum(sizes)) + _SET_SPARE, 0
         if self.form in (Form.UTF8, Form.HEX, Form.COPY, Form.BASE64, Form.CHECKSUM):
             return _SHORT_LINE + 2 * self.parameter, 2
         return (0, K.MAPPED_BYTES) if self.form == Form.MAPPED else (_WIDEST, 0)
-
-
-def head_style(text: bytes) -> Style:
-    """Return the style (rule for conversion to text) of an additional column that always has the given text.
-
-    Such a column comes before the values of a row image, for example to print a line above the row.
-    """
-    return Style(Form.COPY, around=(b"", b"", text))
 
 
 class StyledColumns(NamedTuple):
@@ -148,21 +172,14 @@ class StyledColumns(NamedTuple):
         """Return the given styles together with the arrays for compiled code. A style tells how the values of a column
         become text. Column k has the style ``styles[k]``.
         """
-        labels = [label for style in styles for label in style.labels]
-        first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
-        parameters = [
-            at << 16 | len(style.labels) if style.form in (Form.ENUM, Form.SET) else style.parameter
-            for at, style in zip(first, styles, strict=False)
-        ]
         around, around_at = _joined([text for style in styles for text in style.around])
         form = np.array([style.form for style in styles], np.uint8)
         before, behind, null = np.diff(around_at).reshape(-1, 3).T
         room, per_byte = np.array([style.room() for style in styles], np.int64).reshape(-1, 2).T.copy()
         room += np.maximum(before + behind, null)
-        columns = K.Columns(
-            form, np.array(parameters, np.int64), *_joined(labels), around, around_at, room, per_byte
-        )
-        return cls(styles, columns, (form == Form.PENDING) | (form == Form.REAL))
+        parameters = np.array([style.parameter for style in styles], np.int64)
+        columns = K.Columns(form, parameters, around, around_at, room, per_byte)
+        return cls(styles, columns, (form == Form.PENDING) | (form == Form.TOGETHER))
 
 
 class CellTexts:
@@ -194,8 +211,8 @@ class CellTexts:
         if not pending.size:
             return _NO_TEXTS
         of_cell = column[pending]
-        real = columns.form[of_cell] == Form.REAL
-        others, made = np.flatnonzero(~real), []
+        is_together = columns.form[of_cell] == Form.TOGETHER
+        others, made = np.flatnonzero(~is_together), []
         for k in others.tolist():
             cell = int(pending[k])
             at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
@@ -210,14 +227,21 @@ class CellTexts:
                 raise CellError(cell, error) from error
             made.append(text.encode("utf-8", "replace"))
         places, texts = [others], [pa.array(made, pa.large_binary())]
-        alike: dict[tuple[Numbers, int], list[int]] = {}
-        for one in np.unique(of_cell[real]).tolist():
-            style = styled.styles[one]
-            alike.setdefault((style.numbers, style.parameter), []).append(one)
-        for (numbers, width), some in alike.items():
-            places.append(np.flatnonzero(np.isin(of_cell, some)))
-            raw = data[start[pending[places[-1]]][:, None] + np.arange(width)]
-            texts.append(numbers(raw.view(f"<f{width}").ravel()).cast(pa.large_binary()))
+        together = np.flatnonzero(is_together)
+        met, first, which = np.unique(of_cell[together], return_index=True, return_inverse=True)
+        groups: dict[tuple[Together, int], int] = {}
+        sizes = length[pending[together[first]]].tolist()
+        of_column = [
+            groups.setdefault((styled.styles[one].together, size), len(groups))
+            for one, size in zip(met.tolist(), sizes, strict=True)
+        ]
+        group = np.array(of_column, np.int64)[which]
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group, minlength=1))
+        for (text_of, size), some in zip(groups, np.split(together[order], ends), strict=False):
+            raw = data[start[pending[some]][:, None] + np.arange(size)]
+            places.append(some)
+            texts.append(text_of(raw).cast(pa.large_binary()))
         ordered = pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(places))))
         _, ends, joined = ordered.buffers()
         return np.frombuffer(joined or b"\0", np.uint8), np.frombuffer(ends, np.int64)[: pending.size + 1]
@@ -278,7 +302,6 @@ _UNWRAPPED = 0x08
 
 
 _FORMS = {
-    T.YEAR: Form.YEAR,
     T.TIME: Form.OLD_TIME,
     T.DATETIME: Form.OLD_DATETIME,
     T.TIMESTAMP: Form.OLD_TIMESTAMP,
@@ -286,8 +309,6 @@ _FORMS = {
     T.DATETIME2: Form.DATETIME,
     T.TIMESTAMP2: Form.TIMESTAMP,
     T.NEWDECIMAL: Form.DECIMAL,
-    T.FLOAT: Form.REAL,
-    T.DOUBLE: Form.REAL,
     T.GEOMETRY: Form.HEX,
 }
 _DASH = ord("-")
@@ -305,24 +326,28 @@ def text_style(column: Column, family: Family) -> Style:
         return Style(Form.UNSIGNED if column.unsigned else Form.SIGNED)
     if kind in (T.ENUM, T.SET):
         if not column.values:
-            return Style(Form.UNSIGNED if kind == T.ENUM else Form.SET_BITS)
+            return (
+                Style(Form.UNSIGNED) if kind == T.ENUM else bits(8 * (column.metadata & 0xFF), is_big=False)
+            )
         # The names of an ENUM of binary strings are text, too, if they are UTF-8.
-        labels = tuple(
-            decode(value, None if charset == BINARY else charset).encode() for value in column.values
-        )
-        return Style(Form.ENUM if kind == T.ENUM else Form.SET, 0, labels)
+        names = [decode(value, None if charset == BINARY else charset) for value in column.values]
+        return Style(Form.TOGETHER, together=by_number(partial(_name if kind == T.ENUM else _members, names)))
     if kind == T.BIT:
-        return Style(Form.BITS, bit_count(column))
+        return bits(bit_count(column))
+    if kind == T.YEAR:
+        return years(0)
+    if kind in (T.FLOAT, T.DOUBLE):
+        return Style(Form.TOGETHER)
     if kind in (T.DATE, T.NEWDATE):
         return Style(Form.DATE, _DASH)
     if kind in _FORMS:
         return Style(_FORMS[kind], column.metadata if _FORMS[kind] != Form.HEX else 0)
     if kind in (T.JSON, T.TYPED_ARRAY):
-        return Style(Form.PENDING, 0, (), lambda data: json_value(data).json, _changes(column.name))
+        return Style(Form.PENDING, 0, lambda data: json_value(data).json, _changes(column.name))
     if kind == T.VECTOR:
-        return Style(Form.PENDING, 0, (), _vector)
+        return Style(Form.PENDING, 0, _vector)
     if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
-        return Style(Form.PENDING, 0, (), lambda data: decode(uncompressed_value(data), charset))
+        return Style(Form.PENDING, 0, lambda data: decode(uncompressed_value(data), charset))
     if charset == BINARY:
         return Style(Form.HEX, char_length(column.metadata) if kind == T.STRING else 0)
     if charset == LATIN1:
@@ -331,7 +356,17 @@ def text_style(column: Column, family: Family) -> Style:
     codec = "utf-8" if column.collation is None else CODECS.get(charset or "")
     if codec == "utf-8":
         return Style(Form.UTF8)
-    return Style(Form.HEX if codec is None else Form.PENDING, 0, (), lambda data: decode(data, charset))
+    return Style(Form.HEX if codec is None else Form.PENDING, 0, lambda data: decode(data, charset))
+
+
+def _name(names: list[str], value: int) -> str:
+    # The value 0 of an ENUM is the empty string that stands for an invalid value.
+    return str(value) if value > len(names) else ["", *names][value]
+
+
+def _members(names: list[str], value: int) -> str:
+    numbers = (number for number in range(64) if value >> number & 1)
+    return ",".join(names[number] if number < len(names) else str(number + 1) for number in numbers)
 
 
 def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
