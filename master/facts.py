@@ -291,23 +291,23 @@ class Source(Facts[Any], prefix=f"{PREFIX}source_"):
     server (:class:`~dumpfilter.master.source.SourceThread`).
     """
 
-    address = column(lambda source: str(source.follower.url), _TEXT)
+    address = column(lambda source: str(source.url), _TEXT)
     state = column(type=_TEXT)
     connected = metric("is_connected")
     """1 while the source sends its binlog."""
-    file = column("follower.progress.file", _TEXT)
-    position = column("follower.progress.position")
-    bytes_received = column("follower.progress.bytes", metric="received_bytes_total")
+    file = column("progress.file", _TEXT)
+    position = column("progress.position")
+    bytes_received = column("progress.bytes", metric="received_bytes_total")
     """Bytes of events that came from the source."""
-    connections = column("follower.connections", metric="connections_total")
+    connections = column("connections", metric="connections_total")
     """Connections on which the source was asked for events."""
-    failures = column("follower.failures", metric="failures_total")
+    failures = column("failures", metric="failures_total")
     """Failed attempts to reach the source, and connections that ended with an error."""
     last_event_at = column(
-        lambda source: source.follower.progress.events_at or None,
+        lambda source: source.progress.events_at or None,
         _TIME,
         metric="last_event_timestamp_seconds",
     )
     """Time at which the last event came from the source."""
-    last_error = column("follower.last_error", _TEXT)
-    last_error_at = column(lambda source: source.follower.last_error_at or None, _TIME)
+    last_error = column("last_error", _TEXT)
+    last_error_at = column(lambda source: source.last_error_at or None, _TIME)

@@ -510,12 +510,12 @@ class MasterServer:
         if source is not None:
             store.upstream, store.ended = source.ask_logged, source.ended
             source.on_ended = self.service.wake_dumps
-            source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
+            source.on_written = store.watcher.follow_writer(lambda: source.progress.file)
             from dumpfilter.master.source import LoopTurns
 
             reader = self.reader
             self._turns = LoopTurns(self.loop.loop, reader.received, reader.has_dumps)
-            source.follower.turns = self._turns
+            source.turns = self._turns
         self.loop.start()
         try:
             self.port = self.loop.wait(self._open(listen, max_dumps))

@@ -182,37 +182,29 @@ class LoopTurns:
             self._ended.set_result(None)
 
 
-class SourceThread:
+class SourceThread(Follower):
     """The thread that receives the binlog of a running server and stores it in a directory, which the master serves.
     The constructor starts the thread, and raises DumpfilterError for a directory that cannot be used.
     """
 
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:
-        self._store = BinlogDirectory(source.directory, sync=source.sync)
+        store = BinlogDirectory(source.directory, sync=source.sync)
         # No dump may read the torn tail that a crash has left. The thread itself reports a file that cannot be read.
         with contextlib.suppress(DumpfilterError):
-            self._store.resume()
-            self._store.close_file(synced=False)
+            store.resume()
+            store.close_file(synced=False)
         self._has_files = threading.Event()
         self.on_written: Callable[[], None] = lambda: None
         """The function that the thread calls when the store has grown."""
-        self._is_new = not self._store.names
+        self._is_new = not store.names
         self._retry_seconds = retry_seconds
         self._keeps_waiting = source.keeps_waiting
         self.on_ended: Callable[[], None] = lambda: None
         """The function that is called when :meth:`ended` returns an error from now on, so that waiting dumps end."""
-        self.error: DumpfilterError | None = None
-        """The error that keeps the thread from receiving, if it does not disappear by itself. None otherwise."""
-        self.follower = Follower(
-            source.url,
-            self._store,
-            FollowOptions(
-                stop_never=True, retries=0, wait_for_first=not self._is_new, longest_wait=_LONGEST_WAIT
-            ),
-            on_progress=self._tell,
-            on_connect=self._forget_error,
+        options = FollowOptions(
+            stop_never=True, retries=0, wait_for_first=not self._is_new, longest_wait=_LONGEST_WAIT
         )
-        self._stopped = threading.Event()
+        super().__init__(source.url, store, options, on_progress=self._tell)
         self._thread = threading.Thread(target=self._run, name="source", daemon=True)
         self._thread.start()
 
@@ -220,11 +212,6 @@ class SourceThread:
         if not self._has_files.is_set():
             self._has_files.set()
         self.on_written()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether the source (the running server that the master follows) is sending its binlog at present."""
-        return self.follower.is_connected
 
     @property
     def state(self) -> str:
@@ -250,19 +237,14 @@ class SourceThread:
         """Ask the source (the followed server) for the GTIDs that it has logged, over a separate connection. Raises
         DumpfilterError when the source cannot be asked.
         """
-        url = self.follower.url
-        connection = SourceConnection(url)
+        connection = SourceConnection(self.url)
         try:
-            facts = ask_facts(connection)
-            if self._store.source is not None:
-                self._store.source.check_is(facts.family, facts.server_uuid, str(url), self._store.directory)
+            facts, known = ask_facts(connection), self.store.source
+            if known is not None:
+                known.check_is(facts.family, facts.server_uuid, str(self.url), self.store.directory)
             return _ask_logged(connection, facts)
         finally:
             connection.close()
-
-    def _forget_error(self, facts: SourceFacts) -> None:
-        del facts
-        self.error = None
 
     def wait_for_files(self) -> None:
         """Wait until the store (the directory of received binlog files) has a file to serve. If an error leaves the
@@ -271,55 +253,52 @@ class SourceThread:
         if not self._is_new:
             return
         self._has_files.wait()
-        if self.error is not None and not self._store.names:
+        if self.error is not None and not self.store.names:
             raise self.error
 
     def _run(self) -> None:
         try:
-            while not self._stopped.is_set():
-                self._follow()
-                self._stopped.wait(self._retry_seconds)
+            with contextlib.suppress(DumpfilterError):
+                self.run()
         finally:
             self._has_files.set()
-            self._store.close()
+            self.store.close()
 
-    def _follow(self) -> None:
-        said = str(self.error)
+    def _receive(self) -> None:
         try:
-            self.follower.run()
-        except Exception as caught:
-            error = caught if isinstance(caught, DumpfilterError) else _unforeseen(caught)
-            self.error = error
-            if self._is_new and not self._has_files.is_set():
-                # Nothing can be served. The process ends with the error, and prints it.
-                self._stopped.set()
-            elif str(error) != said:
-                log.error(
-                    "source failed",
-                    source=str(self.follower.url),
-                    error=printable(str(error), 500),
-                    hint="the master goes on to serve what the store has, and tries the source again",
-                )
-            if self.ended() is not None:
-                self.on_ended()
-        finally:
-            self._has_files.set()
+            super()._receive()
+        except DumpfilterError:
+            raise
+        except Exception as error:
+            log.error("unforeseen error", exc_info=error)
+            raise DumpfilterError(f"unforeseen error: {type(error).__name__}: {error}") from None
+
+    def lasting(self, error: DumpfilterError) -> float:
+        """Log an error that does not disappear by itself, and return the seconds until the next attempt. Raise the
+        error if the store is still empty, so that the master has nothing to serve.
+        """
+        said, self.error = str(self.error), error
+        if self._is_new and not self._has_files.is_set():
+            # The process ends with the error, and prints it.
+            raise error
+        if str(error) != said:
+            log.error(
+                "source failed",
+                source=str(self.url),
+                error=printable(str(error), 500),
+                hint="the master goes on to serve what the store has, and tries the source again",
+            )
+        if self.ended() is not None:
+            self.on_ended()
+        self._has_files.set()
+        return self._retry_seconds
 
     def close(self) -> None:
         """End the reception and the thread. At its end the thread closes the store (the directory of received
         files).
         """
-        self._stopped.set()
-        self.follower.stop()
+        self.stop()
         self._thread.join(_END_SECONDS)
-
-
-def _unforeseen(error: Exception) -> DumpfilterError:
-    """Log the traceback of an unexpected exception, a defect of the program. Return a DumpfilterError that describes
-    the exception.
-    """
-    log.error("unforeseen error", exc_info=error)
-    return DumpfilterError(f"unforeseen error: {type(error).__name__}: {error}")
 
 
 def _ask_logged(connection: SourceConnection, facts: SourceFacts) -> Logged:

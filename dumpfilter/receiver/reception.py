@@ -659,7 +659,6 @@ class Follower:
         store: the open directory to which the received files are written.
         options: when the follower ends, and how often it tries again.
         on_progress: called after writes, in the thread of :meth:`run`.
-        on_connect: called after each login, with the source's family, version, UUID and binlog files.
     """
 
     def __init__(
@@ -669,7 +668,6 @@ class Follower:
         options: FollowOptions | None = None,
         *,
         on_progress: Callable[[], None] = lambda: None,
-        on_connect: Callable[[login.SourceFacts], None] = lambda facts: None,
     ) -> None:
         self.url = url
         self.store = store
@@ -682,9 +680,12 @@ class Follower:
         """The number of failed attempts to connect, and of connections that ended in an error."""
         self.last_error = ""
         self.last_error_at = 0.0
+        self.error: E.DumpfilterError | None = None
+        """The error that keeps the follower from receiving, if the error does not disappear by itself. None since the
+        newest connection.
+        """
         self.options = options or FollowOptions()
         self.on_progress = on_progress
-        self._on_connect = on_connect
         self._stopped = threading.Event()
         self._connection: login.SourceConnection | None = None
         self.turns: Turns | None = None
@@ -705,9 +706,8 @@ class Follower:
         ``options.stop_never``, wait for new events at the end of the newest file.
 
         After a lost connection the follower connects again. Raises DumpfilterError for an error that no further attempt
-        can cure, or after too many failed attempts.
+        can cure, or after too many failed attempts, unless :meth:`lasting` tells how long to wait.
         """
-        self._warn_of_impostors()
         damaged, backoff = 0, Backoff(self.options.longest_wait)
         while not self._stopped.is_set():
             before = self.progress.bytes
@@ -724,15 +724,24 @@ class Follower:
                     backoff.reset()
                 damaged += isinstance(error, E.SourceStreamDamaged)
                 wait = backoff.next()
-                if not self._may_pass(error, backoff.attempts, damaged):
-                    raise
-                log.warning(
-                    "source lost",
-                    source=str(self.url),
-                    error=printable(str(error), 500),
-                    retry_in_seconds=round(wait, 1),
-                )
+                if self._may_pass(error, backoff.attempts, damaged):
+                    log.warning(
+                        "source lost",
+                        source=str(self.url),
+                        error=printable(str(error), 500),
+                        retry_in_seconds=round(wait, 1),
+                    )
+                else:
+                    wait = self.lasting(error)
+                    damaged = 0
+                    backoff.reset()
                 self._stopped.wait(wait)
+
+    def lasting(self, error: E.DumpfilterError) -> float:
+        """Return the seconds after which another attempt shall follow ``error``, which no attempt before has cured. A
+        subclass may do so. This method raises the error, which ends :meth:`run`.
+        """
+        raise error
 
     def _warn_of_impostors(self) -> None:
         """Log a warning, once per follower, that names the secret a fake server at the source's address could learn,
@@ -765,6 +774,7 @@ class Follower:
         stream of events), or the last wanted file is complete. Raises DumpfilterError for any error of the connection,
         the source or the store.
         """
+        self._warn_of_impostors()
         connection = login.SourceConnection(self.url)
         self._connection = connection
         try:
@@ -783,7 +793,7 @@ class Follower:
                 )
             self.is_connected = True
             self.connections += 1
-            self._on_connect(facts)
+            self.error = None
             Reception(self, connection, facts).run(first, last)
         finally:
             self.is_connected = False

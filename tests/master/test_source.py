@@ -137,7 +137,7 @@ def test_a_store_has_a_file_before_it_is_served(source: FakeSource, tmp_path: Pa
     with following(followed(source, tmp_path)) as thread:
         assert thread is not None
         assert BinlogSet.open(tmp_path).names[0] == "bin.000001"
-        wait_until(lambda: thread.follower.progress.file == "bin.000002")
+        wait_until(lambda: thread.progress.file == "bin.000002")
         assert thread.state == "receiving"
     assert BinlogSet.open(tmp_path).names == list(source.files)
 
@@ -151,7 +151,7 @@ def test_an_empty_store_without_a_source_is_an_error(source: FakeSource, tmp_pat
 def test_a_torn_tail_is_cut_before_the_store_is_served(source: FakeSource, tmp_path: Path) -> None:
     """A power failure leaves zeros after the last whole event. The source may be down when the master starts again."""
     with following(followed(source, tmp_path)) as thread:
-        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        wait_until(lambda: thread.progress.position == len(source.files["bin.000002"]))
     source.close()
     newest = tmp_path / "bin.000002"
     whole = newest.read_bytes()
@@ -181,7 +181,7 @@ def test_a_refused_login_is_an_error_at_the_start_and_passes_later(
     thread = SourceThread(followed(source, tmp_path), retry_seconds=0.05)
     try:
         thread.wait_for_files()
-        wait_until(lambda: thread.follower.failures > 2)
+        wait_until(lambda: thread.failures > 2)
         assert isinstance(thread.error, SourceRefused)
         source.change = lambda payloads: payloads
         wait_until(lambda: thread.state == "receiving")
@@ -216,7 +216,7 @@ def test_a_store_that_was_away_is_followed_again(source: FakeSource, tmp_path: P
     store, away = tmp_path / "store", tmp_path / "away"
     with contextlib.closing(SourceThread(followed(source, store), retry_seconds=0.05)) as thread:
         thread.wait_for_files()
-        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        wait_until(lambda: thread.progress.position == len(source.files["bin.000002"]))
         store.rename(away)
         source.cut()
         wait_until(lambda: thread.state == "failed")
@@ -271,19 +271,19 @@ def test_a_loop_receives_what_comes_slowly(
                 if file == "bin.000002":
                     slow.send(*slow.packets[sent : sent + 3])
                     sent += 3
-                    wait_until(lambda: thread.follower.progress.file == "bin.000002")
+                    wait_until(lambda: thread.progress.file == "bin.000002")
                 for each in slow.packets[sent : sent + count]:
-                    size = thread.follower.progress.bytes + len(each) - 5
+                    size = thread.progress.bytes + len(each) - 5
                     slow.send(each)
-                    wait_until(lambda size=size: thread.follower.progress.bytes == size)  # type: ignore[misc]
+                    wait_until(lambda size=size: thread.progress.bytes == size)  # type: ignore[misc]
                 sent += count
             assert sent == len(slow.packets)
             assert len(received) >= 10
             wrong = bytearray(slow.packets[-1])
             wrong[3] = len(slow.packets) + 1 & 0xFF
             slow.send(bytes(wrong))
-            wait_until(lambda: thread.follower.failures == 1)
-            assert "come again" in thread.follower.last_error
+            wait_until(lambda: thread.failures == 1)
+            assert "come again" in thread.last_error
         finally:
             server.stop()
         for file, data in source.files.items():
@@ -296,7 +296,7 @@ def test_a_loop_receives_what_comes_slowly(
 def test_console_and_metrics_tell_of_the_source(source: FakeSource, tmp_path: Path) -> None:
     with following(followed(source, tmp_path)) as thread:
         assert thread is not None
-        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        wait_until(lambda: thread.progress.position == len(source.files["bin.000002"]))
         server = MasterServer(BinlogStore(tmp_path), source=thread)
         try:
             table = MasterConsole(server.service, source=thread).tables["dumpfilter", "source"]()
@@ -370,9 +370,7 @@ def test_a_source_that_began_anew_ends_dumps_after_all_that_the_store_has(
     what = FollowedSource(parse_source_url(source.url), tmp_path, keeps_waiting=keeps_waiting)
     with contextlib.closing(source), following(what) as thread:
         assert thread is not None
-        wait_until(
-            lambda: (thread.follower.progress.file, thread.follower.progress.position) == (newest, end)
-        )
+        wait_until(lambda: (thread.progress.file, thread.progress.position) == (newest, end))
         server = MasterServer(BinlogStore(tmp_path), source=thread)
         server.start()
         client = Client(server)
@@ -407,7 +405,7 @@ def _check_ends(chunks: Iterator[pb.Chunk]) -> None:
 def test_a_purge_of_an_own_store_does_not_warn_of_its_writer(source: FakeSource, tmp_path: Path) -> None:
     with following(followed(source, tmp_path)) as thread:
         assert thread is not None
-        wait_until(lambda: thread.follower.progress.position == len(source.files["bin.000002"]))
+        wait_until(lambda: thread.progress.position == len(source.files["bin.000002"]))
         server = MasterServer(BinlogStore(tmp_path), source=thread)
         try:
             assert BinlogSet.open(tmp_path).file("bin.000002").in_use
