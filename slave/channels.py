@@ -107,7 +107,6 @@ class Channel:
         self.progress = slave.progress
         """The object that wakes SQL statements that wait for an applier."""
         self._reader = slave.readers.get(self.name)
-        self._secret = S.registration_secret(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
         self._open()
@@ -352,9 +351,7 @@ class Channel:
         self.check(info)
         with self._busy:
             assert not self.running
-            self._keep(
-                info.model_copy(update={"afresh": info.afresh or afresh, "imposed": self.info.imposed})
-            )
+            self._keep(self.info.reconfigured(info, afresh=afresh))
             if self.info.afresh:
                 self._begin_afresh()
             else:
@@ -524,7 +521,7 @@ class Channel:
         return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
     def _new_source(self, info: S.SourceInfo) -> Source:
-        return Source(info, self.options, self._slave.uuid, self._secret, self._registered_filter())
+        return Source(info, self.options, self._slave.uuid, self._registered_filter())
 
     def hit(self, hits: Hits) -> None:
         """Add new uses of filter rules, by the slave or by the master, to the counts of this channel and of
@@ -643,10 +640,7 @@ class Slave:
             infos = {info.channel: info for info in filter(None, found)}
             for info in map(_folded, sources):
                 # A CHANGE REPLICATION SOURCE TO that was interrupted must still discard the position.
-                known = infos.get(info.channel, info)
-                infos[info.channel] = info.model_copy(
-                    update={"afresh": known.afresh, "imposed": known.imposed}
-                )
+                infos[info.channel] = infos.get(info.channel, info).reconfigured(info)
             self.warnings = filters.finish_startup(infos)
             """Warnings about filter options for channels that do not exist (WL#7361)."""
             for info in infos.values():

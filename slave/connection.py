@@ -78,10 +78,6 @@ class Source:
     options: SlaveOptions
     uuid: str = ""
     """The slave's server UUID."""
-    secret: bytes = field(default=b"", repr=False)
-    """The slave's registration secret. Only a slave with the same secret can replace a registration with this server
-    UUID.
-    """
     filter: pb.FilterDefinition = field(default_factory=pb.FilterDefinition)
     """The filter that the slave sends to the master when it registers."""
 

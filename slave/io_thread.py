@@ -256,7 +256,7 @@ class IoThread(ChannelThread):
             filter=source.filter,
             user=source.info.user,
             password=source.info.password,
-            secret=source.secret,
+            secret=bytes.fromhex(source.info.secret),
             protocol=PROTOCOL,
             program_version=__version__,
         )

@@ -2,9 +2,10 @@
 
 A channel has these state files, with one class for the content of each:
 
-- ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO, and the filters that the master
-  imposes. A server keeps the options in the table ``mysql.slave_master_info``. The slave's own filters come from the
-  command line or the option file at every start (WL#7057).
+- ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO, the filters that the master
+  imposes, and a secret. The secret proves to the master that a registration is this slave's. A server keeps the options
+  in the table ``mysql.slave_master_info``. The slave's own filters come from the command line or the option file at
+  every start (WL#7057).
 - ``master.info``: the position and GTIDs up to which the I/O thread has received everything.
 - ``relay-log.info``: the applier's position, and the target's state there.
 - ``counters.info``: the counts of the channel (:class:`dumpfilter.slave.threads.ChannelCounters`).
@@ -12,9 +13,8 @@ A channel has these state files, with one class for the content of each:
 The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target state
 together, so that no transaction is applied twice or lost.
 
-The slave makes its identity at its first start. The identity is the ``server_uuid`` in ``auto.cnf``, as in mysqld's
-data directory, and a secret in ``registration.key``, which only the file's owner can read. The secret proves to the
-master that a registration is this slave's.
+The slave makes its ``server_uuid`` at its first start, and keeps it in ``auto.cnf``, as mysqld does in its data
+directory.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import secrets
 import threading
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -68,13 +69,6 @@ def lock_directory(directory: Path, *, patience: float = 1.0) -> DirectoryLock:
     )
 
 
-_BYTES = 32
-_REMOVE = (
-    "remove the file, and the slave makes a new secret; the master accepts the new one when the slave's old "
-    "connection is gone"
-)
-
-
 def server_uuid(directory: Path) -> str:
     """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make a new UUID
     and write the file.
@@ -93,26 +87,6 @@ def server_uuid(directory: Path) -> str:
     made = str(uuid.uuid4())
     files.replace(path, f"[auto]\nserver-uuid={made}\n".encode())
     return made
-
-
-def registration_secret(directory: Path) -> bytes:
-    """Return the secret (32 bytes) in the file ``registration.key`` of ``directory``, by which the master recognizes
-    this slave. If there is no such file, make a new secret and write the file.
-
-    Raises StateCorrupt when an existing file has no secret, and OutputError when the slave cannot write the file.
-    """
-    path = directory / "registration.key"
-    try:
-        secret = bytes.fromhex(path.read_text("ascii"))
-    except FileNotFoundError:
-        secret = secrets.token_bytes(_BYTES)
-        files.replace(path, f"{secret.hex()}\n".encode(), mode=0o600)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no hexadecimal digits"
-        raise StateCorrupt(f"{path}: cannot be read ({reason}); {_REMOVE}") from None
-    if len(secret) != _BYTES:
-        raise StateCorrupt(f"{path}: holds {len(secret)} bytes instead of {_BYTES}; {_REMOVE}")
-    return secret
 
 
 class Info(State):
@@ -147,7 +121,7 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     """
 
     NAME = "source.info"
-    # The file holds a password.
+    # The file holds a password and a secret.
     MODE = 0o600
 
     channel: str = ""
@@ -168,6 +142,17 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
     The applier drops events by these filters, too, even after a restart of the slave while the master is unreachable.
     """
+    secret: str = Field(default_factory=partial(secrets.token_hex, 32), repr=False)
+    """The registration secret as hexadecimal digits, which the slave makes when the channel is added. Only a slave with
+    the same secret can replace a registration with this slave's server UUID.
+    """
+
+    def reconfigured(self, to: SourceInfo, *, afresh: bool = False) -> SourceInfo:
+        """Return a copy of the configuration ``to`` with the present values of the fields that are no options, such as
+        the secret. With ``afresh`` the channel must forget its position.
+        """
+        kept = self.model_dump(include={"imposed", "secret"})
+        return to.model_copy(update={**kept, "afresh": self.afresh or afresh})
 
     @property
     def address(self) -> str:

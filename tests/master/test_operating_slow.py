@@ -45,7 +45,7 @@ def test_counts_outlive_the_master(launcher: Launcher, tmp_path: Path) -> None:
     launcher.start_master(MYSQL, "--state-dir", str(state))
     # The slave forgets everything but who it is, and dumps again.
     for path in (tmp_path / "s").iterdir():
-        if path.name not in ("auto.cnf", "registration.key"):
+        if path.name not in ("auto.cnf", "source.info"):
             path.unlink()
     launcher.start_slave("s", "--once")
     assert launcher.wait("s") == 0

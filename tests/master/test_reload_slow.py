@@ -65,7 +65,7 @@ def test_sighup_and_flush_privileges(launcher: Launcher, tmp_path: Path) -> None
         assert reloads() == 2
     assert launcher.wait("slave") == 2
     assert "Access denied for user" in (tmp_path / "slave.log").read_text()
-    assert (tmp_path / "relay" / "registration.key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "relay" / "source.info").stat().st_mode & 0o777 == 0o600
     launcher.kill("master", signal.SIGTERM)
     assert launcher.wait("master") == 0
     assert "Traceback" not in log.read_text() + (tmp_path / "slave.log").read_text()

@@ -232,6 +232,21 @@ def test_what_belongs_to_no_channel_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "s" / "channels" / "README").exists()
 
 
+def test_the_secret_is_kept_and_the_owners_alone(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.follow(master, "ch1")
+        made = {one.name: one.info.secret for one in slave.slave.channels}
+        assert len(bytes.fromhex(made[""])) == 32
+        assert made[""] != made["ch1"]
+        slave.sql("CHANGE REPLICATION SOURCE TO SOURCE_CONNECT_RETRY = 7 FOR CHANNEL 'ch1'")
+        slave.sql("RESET REPLICA FOR CHANNEL 'ch1'")
+        slave.restart()
+        assert {one.name: one.info.secret for one in slave.slave.channels} == made
+        assert made["ch1"] not in repr(slave.slave.get("ch1").info)
+        assert made["ch1"] not in str(slave.status("ch1"))
+
+
 def test_the_password_is_the_owners_alone(tmp_path: Path) -> None:
     with driven(tmp_path / "s") as slave:
         slave.sql(

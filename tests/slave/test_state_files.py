@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dumpfilter.base import files
 from dumpfilter.base.errors import DirectoryBusy, OutputError, StateCorrupt
 from dumpfilter.base.state_file import State, StateFile
-from dumpfilter.slave.state import FORMAT, MasterInfo, lock_directory, registration_secret, server_uuid
+from dumpfilter.slave.state import FORMAT, MasterInfo, lock_directory, server_uuid
 
 NAME = MasterInfo.NAME
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")
@@ -78,21 +78,6 @@ def test_unusable_member(tmp_path):
 
     with pytest.raises(StateCorrupt, match="'source_position'"):
         file(tmp_path / NAME).decode(file(tmp_path / NAME).encode(Other()))
-
-
-def test_the_secret_is_kept_and_nobody_else_can_read_it(tmp_path):
-    made = registration_secret(tmp_path)
-    assert registration_secret(tmp_path) == made != registration_secret(tmp_path.parent)
-    (tmp_path.parent / "registration.key").unlink()
-    path = tmp_path / "registration.key"
-    assert len(made) == 32
-    assert path.stat().st_mode & 0o777 == 0o600
-    for damaged in ("", "what", made.hex()[:-2]):
-        path.write_text(damaged)
-        with pytest.raises(StateCorrupt, match=r"registration.key: .*remove the file"):
-            registration_secret(tmp_path)
-    path.unlink()
-    assert registration_secret(tmp_path) != made
 
 
 def test_server_uuid_is_kept(tmp_path):
