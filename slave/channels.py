@@ -787,7 +787,7 @@ class Slave:
         failed = [
             one for channel in self.channels for one in (channel.io, channel.sql) if one.error is not None
         ]
-        return min(failed, key=lambda one: one.error_at).error if failed else None
+        return min(failed, key=lambda one: one.failed_at).error if failed else None
 
     def _add(self, info: S.SourceInfo) -> None:
         channel = Channel(self, info)

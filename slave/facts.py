@@ -141,13 +141,7 @@ class ChannelView(StoredChannel):
         """The state of the I/O thread. If no error has ended the thread, its newest error is the reason of the last
         failed attempt to connect.
         """
-        io = self.channel.io
-        view = self._view("io", io, _IO_NUMBERS)
-        if io.error is None and io.last_error:
-            text = f"Error connecting to source '{self.info.address}': {io.last_error}"
-            number = CR_SSL_CONNECTION_ERROR if io.is_tls_error else CR_CONN_HOST_ERROR
-            return view._replace(number=number, text=text, at=io.last_error_at)
-        return view
+        return self._view("io", self.channel.io, _IO_NUMBERS)
 
     @cached_property
     def sql(self) -> ThreadView:
@@ -156,10 +150,11 @@ class ChannelView(StoredChannel):
 
     def _view(self, name: str, thread: ChannelThread, numbers: _Numbers) -> ThreadView:
         view = ThreadView(self.info.channel, name, thread.running, self.count(f"{name}_errors"))
-        if thread.error is None:
+        failure = thread.failure
+        if failure is None:
             return view
-        number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
-        return view._replace(number=number, text=str(thread.error), at=thread.error_at)
+        number = next(number for kinds, number in numbers if isinstance(failure, kinds))
+        return view._replace(number=number, text=str(failure), at=thread.failed_at)
 
     @property
     def io_running(self) -> str:

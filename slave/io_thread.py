@@ -182,12 +182,6 @@ class IoThread(ChannelThread):
 
         The text is empty while the thread does not run.
         """
-        self.last_error = ""
-        """The reason why the newest attempt to connect to the master failed. Empty after a successful attempt."""
-        self.last_error_at = 0.0
-        """The Unix time of the newest failed attempt to connect to the master, seconds."""
-        self.is_tls_error = False
-        """Whether the newest failure was that slave and master did not agree on TLS."""
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
@@ -206,14 +200,15 @@ class IoThread(ChannelThread):
         try:
             with watching(self._tick, "slave-io-ticker"):
                 while not self.stopping and not self.ended:
+                    kind: type[E.DumpfilterError] = E.ConnectionLost
                     try:
                         self._connect_and_receive()
                         reason = "the master ended the stream"
                     except Exception as error:
                         reason = self._reason_to_retry(error)
-                        self.is_tls_error = isinstance(error, E.TlsError)
+                        kind = E.TlsError if isinstance(error, E.TlsError) else kind
                     if not self.ended:
-                        self._lost(reason)
+                        self._lost(kind, reason)
         finally:
             self.state = ""
             self.connected = False
@@ -228,7 +223,7 @@ class IoThread(ChannelThread):
         with connection.open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
-            self.last_error, self.is_tls_error = "", False
+            self.failure = None
             request = self._dump_request(answer)
             call = stub.Dump(request)
             self._sign_at = 0.0
@@ -399,9 +394,9 @@ class IoThread(ChannelThread):
     def _where(self) -> str:
         return f"master {self.source.info.address}"
 
-    def _lost(self, reason: str) -> None:
+    def _lost(self, kind: type[E.DumpfilterError], reason: str) -> None:
         """Record that the connection to the master was lost or could not be made, and wait before the next attempt.
-        ``reason`` is the text for the log and SHOW REPLICA STATUS.
+        ``kind`` and ``reason`` are the class of the error, and the text for the log and SHOW REPLICA STATUS.
 
         Raises ConnectionLost when ``retry_count`` attempts in a row have failed.
         """
@@ -409,7 +404,8 @@ class IoThread(ChannelThread):
             return
         self.connected = False
         source = self.source
-        self.last_error, self.last_error_at = reason, time.time()
+        self.failure = kind(f"Error connecting to source '{source.info.address}': {reason}")
+        self.failed_at = time.time()
         self.counters.count_error("io", reason)
         self.state = "Waiting to reconnect after a failed source event read"
         wait = self._backoff.next()

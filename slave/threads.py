@@ -134,8 +134,12 @@ class ChannelThread:
         """Whether the thread was started and :meth:`run` has not ended yet."""
         self.error: BaseException | None = None
         """The error that ended the run. None while the thread runs, or if it ended without an error."""
-        self.error_at = 0.0
-        """The Unix time of the error, seconds; 0 without an error."""
+        self.failure: BaseException | None = None
+        """The newest error: that which ended the run or, for the I/O thread, that of the newest attempt to connect.
+        None after a successful attempt.
+        """
+        self.failed_at = 0.0
+        """The Unix time of the newest failure, seconds; 0 without one."""
 
     @property
     def running(self) -> bool:
@@ -178,7 +182,8 @@ class ChannelThread:
                 if not self._owner.discard_damaged(damage, self):
                     raise
         except BaseException as caught:
-            self.error, self.error_at = caught, time.time()
+            self.error = self.failure = caught
+            self.failed_at = time.time()
         self.works = False
         self._owner.ended(self)
 

@@ -295,7 +295,7 @@ def test_stop_while_nobody_is_there(tmp_path):
     thread = make_thread(tmp_path / "s", 1, connect_retry=60.0)
     running = threading.Thread(target=thread.run)
     running.start()
-    wait_until(lambda: thread.last_error)
+    wait_until(lambda: thread.failure)
     thread.stop()
     running.join(240)
     assert not running.is_alive()

@@ -151,7 +151,7 @@ def test_an_unreachable_master(tmp_path: Path) -> None:
     with driven(tmp_path / "s") as slave:
         slave.follow(SimpleNamespace(port=1))  # type: ignore[arg-type]
         slave.sql("START REPLICA")
-        wait_until(lambda: slave.channel().io.last_error)
+        wait_until(lambda: slave.channel().io.failure)
         found = values(slave)
         assert found["connected", ""] == 0
         assert found["last_error_number", "", "io"] == 2003
