@@ -31,6 +31,7 @@ from dumpfilter.binlog.writer import BinlogSetWriter
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, render, render_into
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.thread import DumpThread, contained
+from dumpfilter.dump.with_tables_info import Converted, QueryConverter
 from dumpfilter.dump.xa import SentParts
 from dumpfilter.filter.base import AllFilters, KindFilter, ReplicationFilter, Verdict
 from dumpfilter.filter.clever import CleverFilter
@@ -458,6 +459,7 @@ def filter_set(
     base: str,
     *,
     overwrite: bool = False,
+    tables_info: Converted | None = None,
     **options: Unpack[PassOptions],
 ) -> Counts:
     """Write the events of the binlog set ``binlogs`` that a slave with this filter would be sent as a new binlog set.
@@ -473,6 +475,8 @@ def filter_set(
     Parameters:
         rule_filter: the slave's filter.
         overwrite: whether existing files may be replaced.
+        tables_info: None, or the counter of Query events that are converted so that they name their statements' tables
+            (WL#40). Files that have tables info already keep it. A relay log cannot be converted.
         options: the selection of transactions, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rule_filter, options, whole_files=True)
@@ -481,7 +485,8 @@ def filter_set(
     with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
         for file, segments in one.files():
             fd = file.format_description
-            writer.begin(fd)
+            converter = None if tables_info is None else QueryConverter(fd, tables_info)
+            writer.begin(fd if converter is None else converter.new)
             rotated_at: int | None = None
             for segment, plan, reader in segments:
                 total.add(plan.counts)
@@ -489,11 +494,19 @@ def filter_set(
                     room = np.empty(2 * plan.size, np.uint8)
                 events = room[: plan.size]
                 render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
+                kept = None if converter is None else _events(plan, events.tobytes(), fd)
                 if segment.type[-1] == EventType.ROTATE:
                     # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
                     events = events[: -int(segment.size[-1])]
+                    kept = kept and kept.part(0, len(kept.start) - 1)
                     rotated_at = int(segment.time[-1])
-                writer.append(events)
+                if converter is None or kept is None:
+                    writer.append(events)
+                else:
+                    ends = np.isin(kept.offset, segment.offset[segment.role & R.ENDS != 0])
+                    writer.append(converter.events(kept, ends.tolist()))
+            if converter is not None:
+                writer.append(converter.release())
             if rotated_at is None or one.done:
                 writer.end()
             else:

@@ -9,21 +9,17 @@ docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import BinlogError, BinlogUnsupported
-from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
     decode_transaction_payload,
     encode_transaction_payload,
 )
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import (
     EXTENDED_QUERY_HEADER_LENGTH,
     QUERY_HEADER_LENGTH,
@@ -35,13 +31,18 @@ from dumpfilter.binlog.query import (
 )
 from dumpfilter.binlog.statement.facts import form_tables_info, qualified, read_text, relative, tables_read
 from dumpfilter.binlog.statement.statement import StatementKind
-from dumpfilter.binlog.writer import BinlogSetWriter, with_body
-from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects, statement_of
+from dumpfilter.binlog.writer import with_body
+from dumpfilter.index.subjects import statement_of
+
+if TYPE_CHECKING:
+    from dumpfilter.dump.set_pass import KeptEvents
 
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)
+_OF_RELAY_LOGS = (EventType.FORMAT_DESCRIPTION, EventType.ROTATE)
+"""The types of events that tell a relay log. Of a server's own file only the last event is a Rotate event, and the copy
+of the file gets another one.
+"""
 _FRAME = re.compile(rb"(BEGIN|COMMIT|ROLLBACK)\Z|(ROLLBACK|SAVEPOINT|RELEASE SAVEPOINT|XA) ", re.IGNORECASE)
 """The statements that begin, end or divide a transaction (``Query_log_event::is_trans_keyword``, and XA). Such
 statements name no tables."""
@@ -49,8 +50,8 @@ statements name no tables."""
 
 @dataclass
 class Converted:
-    """The result of :func:`with_tables_info`: how many Query events were converted so that they name their statements'
-    tables, and how many of them name none.
+    """The numbers of Query events that :func:`~dumpfilter.dump.set_pass.filter_set` converted so that they name their
+    statements' tables.
     """
 
     queries: int = 0
@@ -120,44 +121,7 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
     return tables if tables is not None and encode_tables_info(tables) is not None else None
 
 
-def with_tables_info(
-    binlogs: BinlogSet, output_dir: Path, base: str, *, overwrite: bool = False
-) -> Converted:
-    """Write a copy of a binlog set in which every Query event names its statement's tables (tables info, WL#40).
-
-    The new files are ``<base>.000001`` … and ``<base>.index``, one for each file that was read. Files that have tables
-    info already keep it. Events get new end_log_pos and checksums, and Rotate events name the new files. MySQL's GTID
-    events keep their transaction lengths.
-
-    Return how many Query events were converted. Raises BinlogError if the set is damaged or is a relay log, and
-    OutputError if the new set cannot be written. After an error no file of the new set is left.
-    """
-    subjects, sources = Subjects(), SourceNumbers()
-    counts = Converted()
-    with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
-        for reader in binlogs.readers(subjects, sources, statements=False):
-            converter = _Converter(reader.file.format_description, counts)
-            writer.begin(converter.new)
-            rotate: bytes | None = None
-            while (segment := reader.next()) is not None:
-                is_rotated = rotate is not None or (segment.type[:-1] == EventType.ROTATE).any()
-                if is_rotated or segment.type[0] == EventType.FORMAT_DESCRIPTION:
-                    text = "a relay log; name the binlogs of its source"
-                    raise BinlogUnsupported(text, file=segment.file, position=segment.start)
-                data = reader.data[: segment.end - segment.start].tobytes()
-                if segment.type[-1] == EventType.ROTATE:
-                    rotate = data[-int(segment.size[-1]) :]
-                last = len(segment.type) - (rotate is not None)
-                writer.append(b"".join(converter.segment(segment, data, last)))
-            writer.append(converter.release())
-            if rotate is None:
-                writer.end()
-            else:
-                writer.rotate(EventHeader.unpack(rotate).timestamp)
-    return counts
-
-
-class _Converter:
+class QueryConverter:
     """A converter of the Query events of one file to the format with tables info (names of tables).
 
     The converter buffers each BEGIN until it knows the next event. The next event may be the CREATE TABLE of a CREATE …
@@ -175,29 +139,28 @@ class _Converter:
         """The table that CREATE … SELECT creates in the open transaction, with its database; empty for other
         transactions."""
 
-    def segment(self, segment: Segment, data: bytes, last: int) -> Iterator[bytes]:
-        """Yield the bytes of a segment's events before the event with index ``last``. Each Query event among them is
-        converted, so that it names its statement's tables.
+    def events(self, kept: KeptEvents, ends: Sequence[bool]) -> bytes:
+        """Return the bytes of events of one file with each Query event converted, so that it names its statement's
+        tables. ``ends`` has True for an event that ends a transaction.
 
-        ``segment`` is a part of the binlog file as scanned events, and ``data`` has its bytes.
+        Raises BinlogUnsupported for the events of a relay log, and BinlogError for a damaged Query event.
         """
-        at = (np.append(segment.offset, segment.end) - segment.start).tolist()
-        is_query = np.isin(segment.type[:last], _REWRITTEN) & (not self._as_it_is)
-        done = 0
-        for i in (*np.flatnonzero(is_query).tolist(), last):
-            if done < i:
-                ends = bool((segment.role[done:i] & R.ENDS).any())
-                yield self.release(ends=ends) + data[at[done] : at[i]]
-            done = i + 1
-            if i < last:
-                try:
-                    event = data[at[i] : at[done]]
-                    if event[4] in _QUERIES:
-                        yield self.query(event, ends=bool(segment.role[i] & R.ENDS))
-                    else:
-                        yield self.release() + self._payload(event)
-                except BinlogError as error:
-                    raise error.located(segment.file, int(segment.offset[i])) from error
+        data, made = kept.data.tobytes(), []
+        columns = kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), ends
+        for at, size, offset, is_last in zip(*columns, strict=True):
+            event = data[at : at + size]
+            try:
+                if event[4] in _OF_RELAY_LOGS:
+                    raise BinlogUnsupported("a relay log; name the binlogs of its source")
+                if self._as_it_is or event[4] not in _REWRITTEN:
+                    made += self.release(ends=is_last), event
+                elif event[4] in _QUERIES:
+                    made.append(self.query(event, ends=is_last))
+                else:
+                    made += self.release(), self._payload(event)
+            except BinlogError as error:
+                raise error.located(kept.file, offset) from error
+        return b"".join(made)
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
         """Convert a Query event. Return the new event, preceded by the buffered BEGIN event if there is one.
@@ -253,7 +216,7 @@ class _Converter:
 
     def _payload(self, event: bytes) -> bytes:
         header = EventHeader.unpack(event)
-        inner = _Converter(replace(self._old, checksum=False), self.counts)
+        inner = QueryConverter(replace(self._old, checksum=False), self.counts)
         events = [
             inner.query(one) if one[4] in _QUERIES else inner.release() + one
             for _, one in decode_transaction_payload(self._old.body(event)).events()

@@ -31,14 +31,15 @@ from dumpfilter.binlog.query import (
 )
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.dump.with_tables_info import (
     Converted,
     announce_tables_info,
     encode_query_event,
     has_tables_info,
     query_tables_info,
-    with_tables_info,
 )
+from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects
@@ -55,6 +56,15 @@ from tests.strategies import (
 from tests.support import RECORDED_SETS, segments
 
 T = EventType
+
+
+def with_tables_info(source: BinlogSet, output_dir: Path, base: str) -> Converted:
+    """Convert a whole set. Return how many Query events were converted."""
+    counts = Converted()
+    filter_set(source, Filter(), output_dir, base, tables_info=counts)
+    return counts
+
+
 MYSQL_55 = next(dialect for dialect in DIALECTS if dialect.name == "mysql 5.5")
 
 # The event at 00000294 in section 2 of WL#40.

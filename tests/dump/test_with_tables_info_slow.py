@@ -13,13 +13,10 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.set_pass import filter_set
-from dumpfilter.dump.with_tables_info import (
-    with_tables_info,
-)
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
-from tests.dump.test_with_tables_info import T, plain, queries, same_scan
+from tests.dump.test_with_tables_info import T, plain, queries, same_scan, with_tables_info
 from tests.strategies import (
     MadeBinlog,
     binlogs,

@@ -9,12 +9,13 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import decode_statement_event, encode_query
-from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_info
+from dumpfilter.dump.with_tables_info import announce_tables_info
 from dumpfilter.filter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.applier import keyword
 from dumpfilter.slave.targets import SummaryTarget
 from tests.applying import apply_files
+from tests.dump.test_with_tables_info import with_tables_info
 from tests.strategies import DIALECTS, query_body
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +15,11 @@ from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextO
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogError, OptionError
-from dumpfilter.base.files import writing
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.set_pass import PassOptions, Range, filter_set, kept_pieces, on_boundaries
-from dumpfilter.dump.with_tables_info import with_tables_info
+from dumpfilter.dump.with_tables_info import Converted
 from dumpfilter.filter.base import AllFilters
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.filter import FilterOptions
@@ -121,26 +119,13 @@ def write_binlog(
     work = _Work(binlogs, filters, selection, log, verify=verify)
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
 
-    def filtered(directory: Path) -> Counts:
-        with work.reading("filtering") as taken:
-            return filter_set(binlogs, work.rules, directory, base, overwrite=overwrite, **taken)
-
     if any(os.path.dirname(one) == str(output.resolve()) for one in binlogs.addresses):
         raise OptionError(f"--output={output}: the binlogs themselves are there; name another directory")
-    if not tables_info:
-        counts = filtered(output)
-    else:
-        with writing(output):
-            output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output, prefix=".filtered-") as between:
-            counts = filtered(Path(between))
-            told = with_tables_info(
-                BinlogSet.open(Path(between) / f"{base}.index"), output, base, overwrite=overwrite
-            )
-            if told.untold:
-                work.warn(
-                    f"of {told.untold} statements the tables could not be told; their tables info is empty"
-                )
+    told = Converted() if tables_info else None
+    with work.reading("filtering") as taken:
+        counts = filter_set(binlogs, work.rules, output, base, overwrite=overwrite, tables_info=told, **taken)
+    if told is not None and told.untold:
+        work.warn(f"of {told.untold} statements the tables could not be told; their tables info is empty")
     work.report(counts)
     return counts
 
