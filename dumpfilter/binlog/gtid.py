@@ -74,28 +74,11 @@ def parse_uuid(text: str) -> bytes:
     return bytes.fromhex(stripped.strip("{}").replace("-", ""))
 
 
-def normalize_tag(text: str) -> str:
-    """Return the tag of a MySQL GTID in lower case and without white space around, as the server keeps tags. The empty
-    text stands for no tag.
-
-    Raises GtidError when the text is not a tag.
-
-    >>> normalize_tag(" Tag_A ")
-    'tag_a'
-    """
-    tag = text.strip()
-    if tag and not TAG_TEXT.fullmatch(tag):
-        raise GtidError(
-            f"not a GTID tag: {shortened(tag)!r} (a letter or _, then up to 31 letters, digits or _)"
-        )
-    return tag.lower()
-
-
 class MysqlGtid(NamedTuple):
     """The GTID of a MySQL transaction: the 16 bytes of the server's UUID, the number (gno), and the tag (``""`` for
     none).
 
-    >>> str(MysqlGtid.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:Tag:23"))
+    >>> str(MysqlGtid(parse_uuid("3E11FA47-71CA-11E1-9E33-C80AA9429562"), 23, "tag"))
     '3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23'
     """
 
@@ -112,17 +95,6 @@ class MysqlGtid(NamedTuple):
     def number(self) -> int:
         """The transaction's number (gno), which is unique within its UUID and tag."""
         return self.gno
-
-    @classmethod
-    def parse(cls, text: str) -> MysqlGtid:
-        """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError for any other text."""
-        pieces = text.split(":")
-        if len(pieces) not in (2, 3) or not re.fullmatch(r"\s*[0-9]+\s*", pieces[-1], re.ASCII):
-            raise GtidError(f"not a GTID: {text!r} (uuid:number or uuid:tag:number)")
-        if len(pieces) == 3 and not pieces[1].strip():
-            raise GtidError(f"not a GTID: {text!r} (the tag is empty)")
-        gno = read_number(pieces[-1].strip(), GNO_MAX, text)
-        return cls(parse_uuid(pieces[0]), gno, normalize_tag(pieces[1]) if len(pieces) == 3 else "")
 
     def __str__(self) -> str:
         return f"{format_uuid(self.uuid)}:{self.tag + ':' if self.tag else ''}{self.gno}"
@@ -316,15 +288,6 @@ class GtidSet(ABC):
         """
         source, number = self._place(gtid)
         self.add_range(source, number, number)
-
-    def advance(self, gtid: Gtid) -> None:
-        """Add ``gtid`` and all GTIDs with smaller numbers of the same UUID and tag, or of the same domain.
-
-        A position of MariaDB has this meaning: it names the last GTID and includes all GTIDs before. Raises GtidError
-        for a GTID of the other server family, or for a number out of range.
-        """
-        source, number = self._place(gtid)
-        self.add_range(source, 1, number)
 
     def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
         """Return the source and the number of a GTID. Raises GtidError for a GTID of the other family (MySQL, MariaDB).
@@ -554,7 +517,7 @@ class MysqlGtidSet(GtidSet):
     """A set of MySQL's GTIDs: intervals of gno for each UUID and tag.
 
     >>> executed = MysqlGtidSet.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-3:5:tag_a:7")
-    >>> executed.add(MysqlGtid.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:4"))
+    >>> executed.add(MysqlGtid(parse_uuid("3e11fa47-71ca-11e1-9e33-c80aa9429562"), 4))
     >>> str(executed)
     '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:tag_a:7'
     >>> len(executed)
@@ -642,7 +605,7 @@ class MariadbGtidSet(GtidSet):
     >>> done.add(MariadbGtid.parse("2-13-500"))       # just this one
     >>> str(done)
     '0-11-75,1-12-5,2-13-500:500'
-    >>> done.advance(MariadbGtid.parse("2-13-500"))   # a position: all up to it
+    >>> done.add_range((2, 13), 1, 500)               # a position: all up to it
     >>> str(done)
     '0-11-75,1-12-5,2-13-500'
     """

@@ -444,7 +444,7 @@ class GtidList:
         made = MariadbGtidSet()
         for gtid in self.gtids:
             if gtid.seq_no:
-                made.advance(gtid)
+                made.add_range(gtid.source, 1, gtid.seq_no)
         return made
 
 
