@@ -145,7 +145,7 @@ class QueryConverter:
 
         Raises BinlogUnsupported for the events of a relay log, and BinlogError for a damaged Query event.
         """
-        data, made = kept.data.tobytes(), []
+        data, made = kept.data.tobytes(), list[bytes]()
         columns = kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), ends
         for at, size, offset, is_last in zip(*columns, strict=True):
             event = data[at : at + size]
