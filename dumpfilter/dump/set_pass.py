@@ -504,7 +504,7 @@ def filter_set(
                     writer.append(events)
                 else:
                     ends = np.isin(kept.offset, segment.offset[segment.role & R.ENDS != 0])
-                    writer.append(converter.events(kept, ends.tolist()))
+                    writer.append(converter.events(kept.file, zip(kept.each(), ends.tolist(), strict=True)))
             if converter is not None:
                 writer.append(converter.release())
             if rotated_at is None or one.done:
@@ -534,6 +534,14 @@ class KeptEvents(NamedTuple):
     """The byte offsets in ``file`` at which the original events begin."""
     undecided: bool = False
     """Whether the events are a single statement that the filter cannot decide."""
+
+    def each(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the byte offset in ``file`` and the bytes of each event."""
+        data = self.data.tobytes()
+        for at, size, offset in zip(
+            self.start.tolist(), self.size.tolist(), self.offset.tolist(), strict=True
+        ):
+            yield offset, data[at : at + size]
 
     def part(self, first: int, last: int) -> KeptEvents:
         """Return a copy that has only the events with the indexes ``first`` up to, but without, ``last``."""

@@ -9,9 +9,8 @@ docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import BinlogError, BinlogUnsupported
 from dumpfilter.binlog.compression import (
@@ -33,9 +32,6 @@ from dumpfilter.binlog.statement.facts import form_tables_info, qualified, read_
 from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.binlog.writer import with_body
 from dumpfilter.index.subjects import statement_of
-
-if TYPE_CHECKING:
-    from dumpfilter.dump.set_pass import KeptEvents
 
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)
@@ -139,16 +135,14 @@ class QueryConverter:
         """The table that CREATE … SELECT creates in the open transaction, with its database; empty for other
         transactions."""
 
-    def events(self, kept: KeptEvents, ends: Sequence[bool]) -> bytes:
-        """Return the bytes of events of one file with each Query event converted, so that it names its statement's
-        tables. ``ends`` has True for an event that ends a transaction.
+    def events(self, file: str, events: Iterable[tuple[tuple[int, bytes], bool]]) -> bytes:
+        """Return the bytes of events of a file with each Query event converted, so that it names its statement's
+        tables. An event has its byte offset in the file, its bytes, and True if it ends a transaction.
 
         Raises BinlogUnsupported for the events of a relay log, and BinlogError for a damaged Query event.
         """
-        data, made = kept.data.tobytes(), list[bytes]()
-        columns = kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), ends
-        for at, size, offset, is_last in zip(*columns, strict=True):
-            event = data[at : at + size]
+        made: list[bytes] = []
+        for (offset, event), is_last in events:
             try:
                 if event[4] in _OF_RELAY_LOGS:
                     raise BinlogUnsupported("a relay log; name the binlogs of its source")
@@ -159,7 +153,7 @@ class QueryConverter:
                 else:
                     made += self.release(), self._payload(event)
             except BinlogError as error:
-                raise error.located(kept.file, offset) from error
+                raise error.located(file, offset) from error
         return b"".join(made)
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
