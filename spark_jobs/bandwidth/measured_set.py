@@ -218,9 +218,9 @@ class MeasureRanges(ReadRanges):
                         continue
                     shares = assigner.assign(block.segment, file.read)
                     if not is_plain:
-                        schema_bytes.update({owners.names[one.output]: one.size for one in shares})
+                        schema_bytes.update({owners.names[k]: plan.size for k, plan in shares.items()})
                     if is_sampled:
-                        streams = {owners.names[one.output]: one.plan.ranges for one in shares}
+                        streams = {owners.names[k]: plan.ranges for k, plan in shares.items()}
                         samples.take_of_block(block, streams, wanted.number // every)
         parts.append(_taken(tally, schema_bytes if is_plain else None))
         facts = side_by_side(parts)

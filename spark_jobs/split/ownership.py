@@ -23,21 +23,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dumpfilter.analyse.split_loops import NO_OUTPUT, set_owners
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import Model, load_toml
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.dump import cut as K
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
@@ -48,6 +46,11 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, MOST_HITS
 from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
+
+NO_OUTPUT = 0
+"""The owner number of an event that no output (binlog set of a split) owns by itself. GTID, BEGIN and context events
+(such as Intvar) have it, because they follow their transaction or statement.
+"""
 
 REST = "@rest"
 """The name of the output (binlog set that a split writes) for events without a schema. No encoded schema name is equal
@@ -330,29 +333,6 @@ does not copy such events, because it makes new ones for each file.
 """
 
 
-class Share(NamedTuple):
-    """The bytes that one output of a split receives from a block. An output is a binlog set that the split writes.
-
-    A block is a part of the source, about 16 MiB, which a task reads at a time. ``output`` is the index of the output
-    in :attr:`Owners.names`.
-    """
-
-    output: int
-    plan: ChunkPlan
-    """The pieces of the source file that the output receives, and the new bytes of cut compressed transactions.
-
-    The first pieces may precede the block, if the output owns rows of a transaction in this block, but none in the
-    earlier block in which the transaction began. These pieces are then the head or table maps of the transaction.
-    """
-
-    @property
-    def size(self) -> int:
-        """The number of bytes that one output (a binlog set that the split writes) receives from the block, a part of
-        the source of about 16 MiB.
-        """
-        return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
-
-
 class _OutputFlags:
     """The verdicts (send or drop) by which one output of a split acts as a filter. An output is a binlog set that the
     split writes. The dump thread's code, which decides for real filters, reads these verdicts by owner number in place
@@ -374,35 +354,6 @@ class _OutputFlags:
         return self._addresses
 
 
-class _Block(NamedTuple):
-    """The events of a block (part of the source that a task reads at a time). The columns of the events have owner
-    numbers in place of the numbers of tables and statements.
-
-    An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
-    """
-
-    columns: Columns
-    parts: dict[int, dict[int, bytes]]
-    """The new bytes of each compressed transaction of which an output receives only some events, by output number
-    and then by event index.
-    """
-
-    def columns_for(self, output: int) -> Columns:
-        """Return the columns of the block's events as one output (a binlog set that the split writes) receives them.
-        Compressed transactions that the output receives in part have their new sizes.
-
-        ``output`` is the output's index in :attr:`Owners.names`.
-        """
-        columns, parts = self.columns, self.parts.get(output)
-        if not parts:
-            return columns
-        size, role = columns.size.copy(), columns.role.copy()
-        for event, data in parts.items():
-            size[event] = len(data)
-            role[event] = R.REPLACED | (role[event] & R.ENDS)
-        return columns._replace(size=size, role=role)
-
-
 class Assigner:
     """The decision about which events each output of a split receives. An output is a binlog set that the split writes.
 
@@ -420,36 +371,39 @@ class Assigner:
         self._nobody: Carry | None = None
         """The carried events for all outputs that own no event of the continuing transaction so far."""
 
-    def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """Return the bytes of the next segment that each output (binlog set that the split writes) receives. Outputs
-        that receive nothing are left out.
+    def assign(self, segment: Segment, read: ReadAt) -> dict[int, ChunkPlan]:
+        """Return the bytes of the next segment that each output (binlog set that the split writes) receives, by the
+        index of the output in :attr:`Owners.names`. Outputs that receive nothing are left out.
+
+        A plan has the pieces of the source file, and the new bytes of cut compressed transactions. The first pieces may
+        precede the segment, if the output owns rows of a transaction in this segment, but none in the earlier segments
+        of the transaction. These pieces are then the head or table maps of the transaction.
 
         A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
         which is needed for compressed transactions of which an output receives only some events.
         """
-        block = self._block(segment, read)
+        parts: dict[int, dict[int, bytes]] = {}
+        columns = self._columns(segment, read, parts)
         nobody = len(self.owners.names)
         flags = [_OutputFlags(row) for row in self.owners.sent()]
-        present = {*self._open, *block.parts}
-        for code in (self.owners.default, *np.flatnonzero(np.bincount(block.columns.subject)).tolist()):
+        present = {*self._open, *parts}
+        for code in (self.owners.default, *np.flatnonzero(np.bincount(columns.subject)).tolist()):
             present.update(self.owners.combinations[code])
-        begun = self._open if segment.continues else {}
-        begun_nobody = self._nobody if segment.continues else None
-        if begun_nobody is not None and not (segment.open or _any_owned(block, begun)):
-            # The first transaction began in an earlier block and ends in this block. No output owns any of its events,
-            # so the default outputs receive the transaction: they own its last event.
-            last = int(block.columns.txn_event[1]) - 1
-            block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, self.owners.default
-            begun = {}
-        alone = [k for k in present if k in begun or k in block.parts]
+        alone = [k for k in present if k in self._open or k in parts]
         together = [*present.difference(alone), *([nobody] if segment.open else [])]
         decided: dict[int, Decided] = {}
         for outputs in ([together] if together else []) + [[k] for k in alone]:
-            columns, carry = block.columns_for(outputs[0]), begun.get(outputs[0], begun_nobody)
+            seen, carry = columns, self._open.get(outputs[0], self._nobody)
+            if of_output := parts.get(outputs[0]):
+                events = [*of_output]
+                size, role = columns.size.copy(), columns.role.copy()
+                size[events] = [*map(len, of_output.values())]
+                role[events] = R.REPLACED | (role[events] & R.ENDS)
+                seen = columns._replace(size=size, role=role)
             asked = [Asked(flags[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs]
-            found = decide(segment.file, columns if carry is None else with_carry(columns, carry), asked)
+            found = decide(segment.file, seen if carry is None else with_carry(seen, carry), asked)
             decided.update(zip(outputs, found, strict=True))
-        self._open, self._nobody = {}, None
+        begun, self._open, self._nobody = self._open, {}, None
         if segment.open:
             of_nobody = decided.pop(nobody).carry
             assert of_nobody is not None
@@ -458,49 +412,60 @@ class Assigner:
                 assert one.carry is not None
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
-        offset = block.columns.offset
-        return [
-            Share(output, replace(plan, replaced={int(offset[event]): data for event, data in parts.items()}))
-            for output, one in sorted(decided.items())
-            for plan, parts in [(one.plans[0], block.parts.get(output, {}))]
-            if len(plan.ranges)
-        ]
+        shares = {output: one.plans[0] for output, one in sorted(decided.items()) if len(one.plans[0].ranges)}
+        for output, of_output in parts.items():
+            shares[output].replaced = {int(segment.offset[k]): data for k, data in of_output.items()}
+        return shares
 
-    def _block(self, segment: Segment, read: ReadAt) -> _Block:
-        owners = self.owners
-        known = owners.array()
-        fixed = np.full(len(segment.role), -1, np.int32)
-        for event in segment.unknown_ends:
-            fixed[event] = owners.unknown_xa_ends
-        parts: dict[int, dict[int, bytes]] = {}
+    def _columns(self, segment: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]) -> Columns:
+        """Return the columns of a segment (consecutive events of a file) with owner numbers in place of the numbers of
+        tables and statements. An owner number stands for the combination of outputs that receive an event.
+
+        Store in ``parts`` the new bytes of each compressed transaction of which an output receives only some events, by
+        output number and then by event index. ``read`` returns bytes of the source file.
+        """
+        owners, ends = self.owners, segment.role & np.uint8(R.ENDS)
+        role = segment.role & np.uint8(R.ROLE_MASK)
+        # No output receives a file event inside a transaction, such as Rotate. Neither does an output receive a Gap
+        # event, a relay log's note about dropped transactions.
+        is_hidden = (role == R.GAP) | ((role == R.KEEP) & FILE_EVENTS[segment.type])
+        # Owners decide about rows, statements, incidents and all other events that no filter decides about.
+        decides = ((role >= R.TABLE_MAP) & (role <= R.STATEMENT)) | (role >= R.KEEP)
+        # Rows events without a table map, incidents, and events of unknown types have no table or statement.
+        subject = np.where(role == R.KEEP, -1, np.maximum(segment.subject, -1))
+        owner = np.where(decides, np.append(owners.array(), np.int32(owners.undecided))[subject], NO_OUTPUT)
+        owner[list(segment.unknown_ends)] = owners.unknown_xa_ends
         for event, inner in segment.payloads.items():
-            fixed[event] = self._look_inside(segment, event, inner, read, parts)
-        columns = columns_of(segment)._replace(
-            role=np.empty_like(segment.role),
-            subject=np.empty_like(segment.subject),
-            txn_subject=np.empty_like(segment.txn_subject),
+            owner[event] = self._look_inside(segment, event, inner, read, parts)
+        owner[is_hidden] = NO_OUTPUT
+        new_role = np.where(is_hidden, R.HIDDEN, np.where(role >= R.KEEP, R.STATEMENT, role)).astype(np.uint8)
+        begins = segment.txn_event[:-1]
+        lowest = np.minimum.reduceat(np.where(decides, owner, np.iinfo(np.int32).max), begins)
+        highest = np.maximum.reduceat(np.where(decides, owner, -1), begins)
+        # A table map without rows events changes no table. Therefore a transaction in which outputs own only table maps
+        # belongs to no output.
+        is_owned = np.maximum.reduceat(np.where(role == R.TABLE_MAP, NO_OUTPUT, owner), begins) != NO_OUTPUT
+        is_mixed = (lowest != highest) | np.logical_or.reduceat(is_hidden, begins)
+        txn_owner = np.where(is_owned, np.where(is_mixed, R.MIXED, lowest), owners.default).astype(np.int32)
+        txn_owner[segment.txn_source == R.KEPT] = R.SKIP
+        for of_output in parts.values():
+            txn_owner[[segment.transaction_of(event) for event in of_output]] = R.MIXED
+        if segment.continues:
+            txn_owner[0] = R.MIXED
+            # A segment that ends inside a transaction has no other transaction.
+            if not (segment.open or is_owned[0] or any(carry.is_kept for carry in self._open.values())):
+                # No output owns an event of the transaction that began in an earlier segment and ends in this one.
+                # Therefore the default outputs receive the transaction: they own its last event.
+                last = int(segment.txn_event[1]) - 1
+                new_role[last], owner[last] = R.STATEMENT, owners.default
+                self._open = {}
+        return columns_of(segment)._replace(
+            role=new_role | ends,
+            subject=owner.astype(np.int32),
+            txn_subject=txn_owner,
             txn_set=np.zeros_like(segment.txn_set),
             has_gaps=False,
         )
-        set_owners(
-            segment.role,
-            segment.type,
-            segment.subject,
-            known,
-            fixed,
-            FILE_EVENTS,
-            segment.txn_event,
-            owners.undecided,
-            owners.default,
-            columns.role,
-            columns.subject,
-            columns.txn_subject,
-        )
-        columns.txn_subject[segment.txn_source == R.KEPT] = R.SKIP
-        columns.txn_subject[: int(segment.continues)] = R.MIXED
-        for of_output in parts.values():
-            columns.txn_subject[[segment.transaction_of(event) for event in of_output]] = R.MIXED
-        return _Block(columns, parts)
 
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
@@ -515,26 +480,12 @@ class Assigner:
         shares = Assigner(self.owners).assign(inner, read)
         source, data = b"", b""
         fd = segment.format_description
-        for share in shares:
-            if share.size == inner.end:
+        for output, plan in shares.items():
+            if plan.size == inner.end:
                 continue
             if not source:
                 source = read(int(segment.offset[event]), int(segment.size[event]))
                 data = open_payload(source, fd)
-            kept = render(share.plan, data, 0, read, inner.format_description)
-            parts.setdefault(share.output, {})[event] = close_payload(kept, source, fd)
-        return self.owners.code(share.output for share in shares)
-
-
-def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
-    """Tell whether any output (binlog set of the split) owns an event of the block's first transaction, which began in
-    an earlier part of the file. If none does, the default outputs receive the transaction.
-
-    ``begun`` has, by output, the state of the decision about this transaction after the earlier blocks. Outputs that
-    owned no event there are missing.
-    """
-    if any(carry.is_kept for carry in begun.values()):
-        return True
-    columns, part = block.columns, slice(0, int(block.columns.txn_event[1]))
-    bare = (columns.role[part] & R.ROLE_MASK == R.TABLE_MAP) | (columns.subject[part] == NO_OUTPUT)
-    return not bare.all()
+            kept = render(plan, data, 0, read, inner.format_description)
+            parts.setdefault(output, {})[event] = close_payload(kept, source, fd)
+        return self.owners.code(shares)

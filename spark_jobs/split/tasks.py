@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,15 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
-from dumpfilter.analyse.split_loops import (
-    R_BYTES,
-    R_END,
-    R_EVENTS,
-    R_OUTPUT,
-    R_TRANSACTION,
-    RECEIVED_COLUMNS,
-    count_received,
-)
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.files import committed, writing
 from dumpfilter.binlog import roles as R
@@ -52,7 +43,6 @@ from dumpfilter.spark_jobs.split.ownership import (
     FILE_EVENTS,
     Assigner,
     Owners,
-    Share,
     Specification,
 )
 
@@ -168,73 +158,72 @@ class RangePlan(NamedTuple):
 
 
 def plan_of(
-    parts: Iterable[tuple[Block, Sequence[Share]]], names: Sequence[str], sources: SourceNumbers
+    parts: Iterable[tuple[Block, Mapping[int, ChunkPlan]]], names: Sequence[str], sources: SourceNumbers
 ) -> RangePlan:
     """Return the plan of one range (part of a source file): which bytes each output of the split receives.
 
     Parameters:
-        parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file, each with the shares
-            of the outputs. A share is the bytes of the block that one output receives.
+        parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file, each with the plans
+            of the outputs. A plan describes the bytes of the block that one output receives.
         names: the names of the outputs by their number. A block may append names.
         sources: the register that gives for each number in the blocks its GTID source (server UUID, or MariaDB's domain
             and server id).
     """
     blocks: list[tuple[int, int]] = []
     replaced: dict[int, dict[int, bytes]] = {}
-    # The offset of each event.
+    # The offset of each event, and whether the event belongs to the file, such as Rotate. No output receives such an
+    # event.
     events: list[Ints] = [np.empty(0, np.int64)]
-    pieces_of_shares: list[Ints] = [np.empty((0, 5), np.int64)]
-    # The offset and size of each event that belongs to the file, such as Rotate. No output receives it.
-    strays: list[Ints] = [np.empty((0, 2), np.int64)]
+    is_stray: list[npt.NDArray[np.bool_]] = [np.empty(0, np.bool_)]
+    pieces_of_blocks: list[Ints] = [np.empty((0, 5), np.int64)]
     # The columns T_SOURCE to T_PLACE of each transaction.
     transactions: list[Ints] = [np.empty((0, 4), np.int64)]
     for block, received_by in parts:
         segment = block.segment
-        for share in received_by:
-            if share.plan.replaced:
-                replaced.setdefault(share.output, {}).update(share.plan.replaced)
-            place = np.broadcast_to((share.output, len(blocks)), (len(share.plan.ranges), 2))
-            pieces_of_shares.append(np.column_stack([place, share.plan.ranges]))
+        for output_number, plan in received_by.items():
+            if plan.replaced:
+                replaced.setdefault(output_number, {}).update(plan.replaced)
+            place = np.broadcast_to((output_number, len(blocks)), (len(plan.ranges), 2))
+            pieces_of_blocks.append(np.column_stack([place, plan.ranges]))
         blocks.append((segment.start, segment.end))
         complete = len(segment.txn_source) - int(segment.open)
         events.append(segment.offset)
-        is_stray = FILE_EVENTS[segment.type]
-        strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
+        is_stray.append(FILE_EVENTS[segment.type])
         last = segment.txn_event[1:] - 1
         end = segment.offset[last] + segment.size[last]
         rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], end])
         # The next block has the transaction that continues there.
         transactions.append(rows[:complete])
-    begin = blocks[0][0] if blocks else 0
-    about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_shares)
+    about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_blocks)
     # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
     # instead, so that every process makes an equal plan of the range.
     outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=names.__getitem__)
     number = np.zeros(max(outputs, default=0) + 1, np.int64)
     number[outputs] = np.arange(len(outputs))
     pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
-    ends = about[:, -1].copy()
-    received = _received(pieces, ends, np.concatenate(events))
-    output, transaction = received[:, R_OUTPUT], received[:, R_TRANSACTION]
+    # The offset of each event, and of the end of the last one.
+    bounds = np.append(np.concatenate(events), blocks[-1][1] if blocks else 0)
+    # The index of each transaction's first event, and the number of all events.
+    first_event = np.append(0, np.searchsorted(bounds, about[:, -1]))
+    output, transaction, totals, received = _received(pieces, bounds, first_event)
     # The bytes of each transaction, without those of events that no output receives.
-    nbytes = np.diff(ends, prepend=begin)
-    offset, size = np.concatenate(strays).T
-    np.subtract.at(nbytes, np.searchsorted(ends, offset, "right"), size)
+    sizes = np.where(np.concatenate(is_stray), 0, np.diff(bounds))
+    nbytes = np.add.reduceat(sizes, first_event[:-1])
     n_outputs = np.bincount(transaction, minlength=len(about))
     is_cut = np.zeros(len(about), np.bool_)
-    is_cut[transaction[received[:, R_BYTES] < nbytes[transaction]]] = True
+    is_cut[transaction[received < nbytes[transaction]]] = True
     is_cut &= n_outputs > 1
     first_cut: _Cut = None
     if is_cut.any():
         first = int(np.argmax(is_cut))
         among = tuple(names[outputs[k]] for k in output[transaction == first])
-        first_cut = int(ends[first - 1]) if first else begin, among
+        first_cut = int(bounds[first_event[first]]), among
     # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
     # count as transactions that belong to no output.
     unassigned = (n_outputs == 0) & (about[:, 0] != R.KEPT)
     return RangePlan(
         np.array(blocks, np.int64).reshape(-1, 2),
-        np.column_stack([output, received[:, [R_END, R_EVENTS]], about[transaction]]),
+        np.column_stack([output, *totals, about[transaction]]),
         pieces,
         [names[k] for k in outputs],
         [sources.key(k) for k in range(sources.count)],
@@ -245,21 +234,39 @@ def plan_of(
     )
 
 
-def _received(pieces: Ints, ends: Ints, events: Ints) -> Ints:
-    """Return the bytes and events that each output receives of each transaction, as an array with the columns that
-    :data:`~dumpfilter.analyse.split_loops.R_OUTPUT` describes. The rows are sorted by output, and then by transaction.
+def _received(pieces: Ints, bounds: Ints, first_event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return four arrays, with a row for each pair of an output and a transaction of which the output receives an
+    event. The rows are sorted by output, and then by transaction.
 
-    ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the
-    offset at which each transaction ends, and ``events`` the offset of each event.
+    The arrays are the output, the index of the transaction, and two running totals (the bytes and the events that the
+    output receives up to the transaction's end). The last one is the bytes that the output receives of the transaction.
+
+    ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``bounds`` has the
+    offset of each event and of the last one's end. ``first_event`` has the index of each transaction's first event, and
+    the number of all events.
     """
     pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
-    # A piece may have events of several transactions, and a transaction several pieces.
-    rows = len(pieces)
-    while True:
-        out = np.empty((rows, RECEIVED_COLUMNS), np.int64)
-        rows = count_received(pieces, K.REPLACED, ends, events, out)
-        if rows <= len(out):
-            return out[:rows]
+    is_replaced = pieces[:, P_PATCH] == K.REPLACED
+    first, stop = np.searchsorted(bounds, [pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]])
+    stop[is_replaced] = first[is_replaced] + 1
+    # A piece may have events of several transactions. Each part of a piece has events of one transaction.
+    low, high = np.searchsorted(first_event, [first, stop - 1], "right") - 1
+    n = high - low + 1
+    piece = np.repeat(np.arange(len(pieces)), n)
+    transaction = np.arange(len(piece)) - np.repeat(np.cumsum(n) - n - low, n)
+    first, stop = (
+        np.maximum(first[piece], first_event[transaction]),
+        np.minimum(stop[piece], first_event[transaction + 1]),
+    )
+    nbytes = np.where(is_replaced[piece], pieces[piece, P_SIZE], bounds[stop] - bounds[first])
+    output = pieces[piece, P_OUTPUT]
+    # A transaction may have several pieces.
+    begins = np.flatnonzero(np.diff(output, prepend=-1) | np.diff(transaction, prepend=-1))
+    output, transaction = output[begins], transaction[begins]
+    counts = np.add.reduceat([nbytes, stop - first], begins, axis=1)
+    totals = np.cumsum(counts, axis=1)
+    totals -= (totals - counts)[:, np.searchsorted(output, output)]
+    return output, transaction, totals, counts[0]
 
 
 RangeFile = Literal["plan", "written"]
