@@ -54,19 +54,12 @@ from dumpfilter.base.errors import (
     OptionError,
     PositionError,
 )
+from dumpfilter.binlog.format import DEFAULT_NAMES
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
-from dumpfilter.spark_jobs.ranges import (
-    FIRST,
-    FileIndex,
-    FilePart,
-    Range,
-    follow_xa,
-    index_file,
-    look_for_xa,
-    ranges_of,
-)
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.spark_jobs.engines import run_here
+from dumpfilter.spark_jobs.options import ReadOptions
+from dumpfilter.spark_jobs.ranges import FIRST, NO_LIMIT, FilePart, Range, index_file, index_parts
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
@@ -194,137 +187,50 @@ class Offset(TypedDict):
     position: int
 
 
-class GrowingSet:
-    """A binlog set to which a server may still append events and files. A streaming query asks an object of this class
-    for the positions between which it reads.
+def _parts(binlogs: BinlogSet, start: Offset, until: Offset | None = None) -> list[FilePart]:
+    """Return the parts of the files of ``binlogs`` between the positions ``start`` and ``until`` (None: the end of the
+    set).
 
-    ``source`` is the address of the set, or a list of binlog files. The list of files is read when the object is made,
-    so only a new object sees newer files. Raises BinlogMissing if there is no set, another BinlogError if the index
-    file cannot be read, and OptionError for a URI with a syntax error.
+    Raises BinlogMissing if the file of a position is no longer in the set, and PositionError if that file now ends
+    before the position.
     """
-
-    def __init__(self, source: str | list[str]) -> None:
-        self._binlogs = BinlogSet.open(source)
-        self.names = self._binlogs.names
-        self.paths = dict(zip(self.names, self._binlogs.addresses, strict=True))
-
-    def latest(self) -> Offset:
-        """Return the position (file and offset) at which the newest file's last complete transaction ends. Without a
-        complete transaction in this file, the offset is 4 or the end of the file's first event. Raises BinlogError if
-        the file is damaged.
-        """
-        return self.forward(Offset(file=self.names[-1], position=FIRST), None)
-
-    def starting(self, text: str) -> Offset:
-        """Return the position (file and offset) for ``text``, the value of the option ``startingPosition``:
-        ``earliest``, ``latest``, or ``file:position``.
-
-        Raises OptionError for another notation, and BinlogMissing for a file outside the set. Raises PositionError if
-        no transaction begins there, and another BinlogError if the file is damaged.
-        """
-        if text == "latest":
-            return self.latest()
-        if text == "earliest":
-            return Offset(file=self.names[0], position=FIRST)
-        name, _, digits = text.rpartition(":")
-        if not (name and digits.isascii() and digits.isdigit()):
-            raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
-        offset = Offset(file=name, position=int(digits))
-        if name not in self.paths:
-            raise BinlogMissing(
-                f"option startingPosition: the set has only {self.names[0]} to {self.names[-1]}", file=name
-            )
-        index = index_file(FilePart(0, self.paths[name], last=True), ReadOptions(range_size=1))
-        if offset["position"] not in (FIRST, FIRST + len(index.format_description), *index.bounds):
-            raise PositionError("no transaction begins here", file=name, position=offset["position"])
-        return offset
-
-    def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
-        """Return the position (file and offset) at which a micro-batch that begins at ``start`` ends. The result is
-        ``start`` if no complete transaction follows.
-
-        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at least
-        one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set).
-
-        Raises BinlogMissing if the file of ``start`` is no longer in the set, and PositionError if that file now ends
-        before ``start``. Raises another BinlogError if events after ``start`` are damaged.
-        """
-        reached = start
-        for _, index in self._parts(start, until, limit):
-            reached = Offset(file=index.name, position=index.end)
-        return reached
-
-    def ranges(
-        self, start: Offset, end: Offset, range_size: int, *, for_filters: bool = False
-    ) -> list[Range]:
-        """Divide the events between the positions ``start`` and ``end`` into ranges (parts of files), one for each task
-        of a micro-batch.
-
-        Each range has complete transactions, and ends with the transaction by which the range has at least
-        ``range_size`` bytes. With ``for_filters``, the ranges also have the data that filters need: the tables of
-        prepared XA transactions, and the server's rules for comparing names.
-
-        Raises BinlogMissing if the file of ``start`` or ``end`` is no longer in the set, and PositionError if that file
-        now ends before the position. Raises another BinlogError if events between the positions are damaged.
-        """
-        self._check(end)
-        parts = list(self._parts(start, end, range_size=range_size))
-        found = [one for begin, index in parts for one in ranges_of(index, begin)]
-        if not (for_filters and found):
-            return found
-        if any(index.has_xa for _, index in parts):
-            found, _ = follow_xa(found, map(look_for_xa, found))
-        names = self._binlogs.written_by
-        return [replace(one, names=names) for one in found]
-
-    def _parts(
-        self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
-    ) -> Iterator[tuple[int, FileIndex]]:
-        """Index the events after ``start``, file by file. Yield for each file the offset at which its indexed part
-        begins, and a FileIndex.
-
-        The FileIndex divides the part into ranges of about ``range_size`` bytes. ``until`` is the position at which the
-        last part ends at the latest (None: the end of the set). ``limit`` bounds the bytes of all parts together (None:
-        no limit), except that a part has at least one transaction.
-        """
-        self._check(start)
-        position, taken = start["position"], 0
-        for name in self.names[self.names.index(start["file"]) :]:
-            end = until["position"] if until is not None and name == until["file"] else None
-            if end is not None and end <= position:
-                return
-            last = name == self.names[-1] or end is not None
-            left = None if limit is None else limit - taken
-            part = FilePart(0, self.paths[name], last, position, end, left)
-            index = index_file(part, ReadOptions(range_size=range_size))
-            yield position, index
-            taken += index.end - position
-            if last or index.end < index.size or (limit is not None and taken >= limit):
-                return
-            position = FIRST
-
-    def _check(self, offset: Offset) -> None:
-        name, position = offset["file"], offset["position"]
-        if name not in self.paths:
-            raise BinlogMissing(
-                f"the stream continues in this file, but the set has only {self.names[0]} to {self.names[-1]}: "
-                "the file was purged before it was read to its end, or the set is another one; "
-                "start anew with another checkpoint and startingPosition",
-                file=name,
-                position=position,
-            )
-        if position > _size(self.paths[name]):
-            raise PositionError(
-                "the stream continues after the file's end: it is another file of this name; "
-                "start anew with another checkpoint and startingPosition",
-                file=name,
-                position=position,
-            )
+    for offset in filter(None, (start, until)):
+        _check(binlogs, offset)
+    names = binlogs.names
+    stop = len(names) if until is None else names.index(until["file"]) + 1
+    found = [FilePart(0, path, last=False) for path in binlogs.addresses[names.index(start["file"]) : stop]]
+    found[0] = replace(found[0], start=start["position"])
+    found[-1] = replace(found[-1], last=True, end=NO_LIMIT if until is None else until["position"])
+    return [one for one in found if one.start < one.end]
 
 
-def _size(path: str) -> int:
-    with open_file(path) as file:
-        return file.size
+def _end_of(binlogs: BinlogSet) -> Offset:
+    """Return the position (file and offset) at which the newest file's last complete transaction ends. Without a
+    complete transaction in this file, the offset is 4 or the end of the file's first event. Raises BinlogError if the
+    file is damaged.
+    """
+    name = binlogs.names[-1]
+    index = index_file(FilePart(0, binlogs.addresses[-1], last=True))
+    return Offset(file=name, position=index.end)
+
+
+def _check(binlogs: BinlogSet, offset: Offset) -> None:
+    name, position = offset["file"], offset["position"]
+    if name not in binlogs:
+        raise BinlogMissing(
+            f"the stream continues in this file, but the set has only {binlogs.names[0]} to {binlogs.names[-1]}: "
+            "the file was purged before it was read to its end, or the set is another one; "
+            "start anew with another checkpoint and startingPosition",
+            file=name,
+            position=position,
+        )
+    if position > binlogs.size(name):
+        raise PositionError(
+            "the stream continues after the file's end: it is another file of this name; "
+            "start anew with another checkpoint and startingPosition",
+            file=name,
+            position=position,
+        )
 
 
 __all__ = ["BinlogDataSource", "register"]
@@ -535,18 +441,38 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options, self._columns = options, tuple(columns)
         self._until: Offset | None = None
 
-    def _set(self) -> GrowingSet:
-        return GrowingSet(self._options.sources)
+    def _binlogs(self) -> BinlogSet:
+        # A server may have added files.
+        return BinlogSet.open(self._options.sources)
 
     @without_traceback
     def initialOffset(self) -> dict[str, object]:
         """Return the position (file and offset) at which a query without a checkpoint begins, according to the option
-        ``startingPosition``.
+        ``startingPosition``: ``earliest``, ``latest``, or ``file:position``.
 
-        Raises OptionError for a value that is no position, BinlogMissing or PositionError for a position outside the
-        set, and another BinlogError for a damaged file.
+        Raises OptionError for another notation, and BinlogMissing for a file outside the set. Raises PositionError if
+        no transaction begins there, and another BinlogError if the file is damaged.
         """
-        return dict(self._set().starting(self._options.starting_position))
+        binlogs, text = self._binlogs(), self._options.starting_position
+        if text == "latest":
+            return dict(_end_of(binlogs))
+        names = binlogs.names
+        name, _, digits = text.rpartition(":")
+        if text == "earliest":
+            name, digits = names[0], str(FIRST)
+        elif not (name and digits.isascii() and digits.isdigit()):
+            raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
+        elif name not in binlogs:
+            raise BinlogMissing(
+                f"option startingPosition: the set has only {names[0]} to {names[-1]}", file=name
+            )
+        position = int(digits)
+        if position != FIRST:
+            part = FilePart(0, binlogs.addresses[names.index(name)], last=True)
+            index = index_file(part, ReadOptions(range_size=1))
+            if position not in (FIRST + len(index.format_description), *index.bounds):
+                raise PositionError("no transaction begins here", file=name, position=position)
+        return {"file": name, "position": position}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the maximum size of a micro-batch as Spark's object for a limit in bytes. The option
@@ -562,26 +488,41 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events and
         then stops.
         """
-        self._until = self._set().latest()
+        self._until = _end_of(self._binlogs())
 
     @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
-        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends.
+        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends. The result is
+        ``start`` if no complete transaction follows.
 
-        A limit of the type ``ReadMaxBytes`` is the micro-batch's maximum size. Any other ``limit`` means no maximum.
-        Raises BinlogError if the file of ``start`` is no longer in the set, or if later events are damaged.
+        A micro-batch consists of complete transactions. A limit of the type ``ReadMaxBytes`` is the micro-batch's
+        maximum size, but it has at least one transaction if there is any. Any other ``limit`` means no maximum. Raises
+        BinlogError if the file of ``start`` is no longer in the set, or if later events are damaged.
         """
-        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        return dict(self._set().forward(start, most, self._until))
+        reached = start
+        left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else NO_LIMIT
+        for part in _parts(self._binlogs(), start, self._until):
+            index = index_file(replace(part, limit=left))
+            reached = Offset(file=index.name, position=index.end)
+            left -= index.end - part.start
+            if left <= 0 or index.end < index.size:
+                break
+        return dict(reached)
 
     @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
         """Return the parts of files between the positions ``start`` and ``end``, one for each Spark task of a
         micro-batch. Raises BinlogError if a file is no longer in the set, or is damaged.
+
+        If the query has filters, the parts also have the data that filters need: the tables of prepared XA
+        transactions, and the server's rules for comparing names.
         """
-        filtered = bool(self._options.definitions)
-        found = self._set().ranges(start, end, self._options.read.range_size, for_filters=filtered)
-        return [InputPartition(one) for one in found]
+        binlogs, is_filtered = self._binlogs(), bool(self._options.definitions)
+        options = ReadOptions(range_size=self._options.read.range_size)
+        parts = _parts(binlogs, start, end)
+        names = binlogs.written_by if is_filtered and parts else DEFAULT_NAMES
+        found = index_parts(parts, run_here, options, follows_xa=is_filtered).ranges
+        return [InputPartition(replace(one, names=names)) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the events of one part of a micro-batch, which :meth:`partitions` returned, as Arrow batches. Spark

@@ -63,8 +63,8 @@ class Range:
     """A sequence of complete transactions in one binlog file, which one task reads.
 
     The range has the bytes from offset ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index
-    of the file in the binlog set, and ``number`` the index of the range among all ranges of the set. Both are 0 for the
-    ranges of a Spark query, which do not use them.
+    of the file in the binlog set, and ``number`` the index of the range among all ranges of the set. A Spark query does
+    not use the two numbers.
     """
 
     path: str
@@ -149,14 +149,14 @@ def blocks_of(
     block_size: int = BLOCK_SIZE,
     statements: bool = True,
     payloads: bool = True,
+    with_head: bool = False,
 ) -> Iterator[Block]:
     """Read a range (part of a binlog file) about ``block_size`` bytes at a time. Yield each of these blocks, with the
     events that a scan found in it.
 
     Parameters:
         file: the open binlog file.
-        wanted: the range to read. If the range begins before the first event after the format description event, the
-            reading begins at that event.
+        wanted: the range to read.
         subjects: the register that numbers tables and statements. The scan adds new ones.
         sources: the register that numbers GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan
             adds new ones.
@@ -165,6 +165,7 @@ def blocks_of(
         statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, they have the
             constant PENDING or PENDING_XA in place of a number, and compressed transactions are not decompressed.
         payloads: whether compressed transactions are decompressed.
+        with_head: whether the format description event is read, too, if the range begins with it.
 
     After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
     cancelled. Raises BinlogError with file and position for a damaged or truncated file.
@@ -182,7 +183,7 @@ def blocks_of(
         },
         max_opened=MAX_OPENED if payloads else 0,
     )
-    position = max(wanted.start, file.first_event)
+    position = wanted.start if with_head else max(wanted.start, file.first_event)
     with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
         while position < wanted.end:
             length = min(buffer.size, wanted.end - position)
@@ -278,6 +279,10 @@ class Damage:
         return f"{self.file}: skipped {self.told}"
 
 
+FIRST = 4
+"""The position of a binlog file's first event, after the magic number."""
+
+
 @dataclass
 class FileIndex:
     """The result of the index pass over one binlog file or a part of it. The index pass is a fast scan that divides the
@@ -291,6 +296,8 @@ class FileIndex:
     """The index of the file in the binlog set."""
     path: str
     name: str
+    start: int = FIRST
+    """The offset at which the indexed part begins."""
     size: int = 0
     modified: int = 0
     """The time of the last modification of the file, nanoseconds since 1970."""
@@ -326,6 +333,10 @@ class FileIndex:
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
 
+NO_LIMIT = 1 << 62
+"""A number of bytes that no file has."""
+
+
 @dataclass(frozen=True)
 class FilePart:
     """A part of a binlog file, by default the whole file, that the index pass divides into ranges.
@@ -341,14 +352,12 @@ class FilePart:
     """Whether an incomplete transaction at the file's end is no error while a server has the file open for writing (its
     header flag LOG_EVENT_BINLOG_IN_USE_F). True for the last file of a set.
     """
-    start: int = 0
+    start: int = FIRST
     """The byte offset at which the part begins: a transaction boundary, or an offset before the first event."""
-    end: int | None = None
-    """The byte offset of a transaction boundary, at which the part ends at the latest. None: the end of the file."""
-    limit: int | None = None
-    """The maximum size of the part, bytes. A part has at least one transaction, even if this transaction is larger.
-    None: no limit.
-    """
+    end: int = NO_LIMIT
+    """The byte offset of a transaction boundary, at which the part ends at the latest."""
+    limit: int = NO_LIMIT
+    """The maximum size of the part, bytes. A part has at least one transaction, even if this transaction is larger."""
 
 
 def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
@@ -372,12 +381,13 @@ def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
         if not skip or isinstance(error, BinlogUnreadable):
             raise
         name = part.path.rpartition("/")[2]
-        return FileIndex(part.number, part.path, name, damage=Damage(name, None, error.what))
+        return FileIndex(part.number, part.path, name, part.start, damage=Damage(name, None, error.what))
     with file:
-        index = FileIndex(part.number, part.path, file.name, format_description=file.format_description.raw)
+        description = file.format_description.raw
+        index = FileIndex(part.number, part.path, file.name, part.start, format_description=description)
         index.end = max(part.start, file.first_event)
         try:
-            if part.end is None or index.end < part.end:
+            if index.end < part.end:
                 _read(index, file, part, options)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
@@ -398,7 +408,7 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
     scan detects every damage that a later pass would detect. Raises BinlogError with file and position: for damage, or
     if the format of events changes inside the file.
     """
-    end, most = part.end, None if part.limit is None else part.start + part.limit
+    most = part.start + part.limit
     first, bounds = index.end, [index.end]
     skip = options.on_corrupt == "skip"
     block_size = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
@@ -436,11 +446,9 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         # An event between two transactions counts as a transaction.
         last_events = np.flatnonzero(events.role & R.ENDS)
         ends = events.offset[last_events] + events.size[last_events]
-        if end is not None:
-            ends = ends[ends <= end]
-        is_full = most is not None and len(ends) > 0 and ends[-1] >= most
-        if most is not None:
-            ends = ends[: max(int(np.searchsorted(ends, most, "right")), int(index.end == first))]
+        ends = ends[: np.searchsorted(ends, part.end, "right")]
+        is_full = len(ends) > 0 and ends[-1] >= most
+        ends = ends[: max(int(np.searchsorted(ends, most, "right")), int(index.end == first))]
         while (k := int(np.searchsorted(ends, bounds[-1] + options.range_size))) < len(ends):
             bounds.append(int(ends[k]))
         if len(ends):
@@ -452,7 +460,7 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         of_last = role[last_events]
         index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
         step(events.end - events.start)
-        if is_full or (end is not None and events.end >= end):
+        if is_full or events.end >= part.end:
             return
     reader.check_end(last=part.last)
 
@@ -497,20 +505,16 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
     return XaLook(prepared, frozenset(ended), frozenset(subjects.since(0)))
 
 
-FIRST = 4
-"""The position of a binlog file's first event, after the magic number."""
-
-
-def ranges_of(index: FileIndex, start: int = FIRST) -> list[Range]:
+def ranges_of(index: FileIndex) -> list[Range]:
     """Return the ranges into which the index pass divided a file. Each is the part of the file that one task reads.
 
-    The result is empty for a file that could not be opened, and if no complete transaction follows ``start``, the
-    offset at which the index pass began. The first range of a file begins at the format description event, so that this
-    event becomes a row of the Spark data source.
+    The result is empty for a file that could not be opened, and if the indexed part has no complete transaction. The
+    first range of a file begins at the format description event, so that this event becomes a row of the Spark data
+    source.
     """
-    if index.end <= start:
+    if index.end <= index.start:
         return []
-    bounds = start, *(index.bounds[1:] or (index.end,))
+    bounds = index.start, *(index.bounds[1:] or (index.end,))
     return [Range(index.path, *both, file=index.number) for both in pairwise(bounds)]
 
 
@@ -626,6 +630,15 @@ def index_set(
     paths = BinlogSet.open(source).addresses
     parts = [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
     parts = [one for one in parts if is_wanted(one.path)]
+    return index_parts(parts, run, options, follows_xa=follows_xa)
+
+
+def index_parts(
+    parts: Sequence[FilePart], run: Runner, options: ReadOptions, *, follows_xa: bool = True
+) -> IndexedSet:
+    """Divide parts of the files of a binlog set, in binlog order, into ranges (sequences of complete transactions). The
+    arguments and errors are those of :func:`index_set`.
+    """
     amount = Amount("files", local_bytes([one.path for one in parts]))
     files = tuple(run(partial(index_file, options=options), parts, "indexing", amount=amount))
     if files and not any(one.format_description for one in files):

@@ -170,8 +170,7 @@ class EventColumns:
         opened: whether each event inside a compressed transaction gets its own row.
         filters: a mapping from the name of a column that shows a filter's decisions to the filter's index in ``sent``.
         image_reader: reads the values in changed rows.
-        sent: the filters' decisions about all events. None if no column needs the decisions, or for the format
-            description event, which every slave gets.
+        sent: the filters' decisions about all events. None if no column needs the decisions.
     """
 
     def __init__(
@@ -232,13 +231,11 @@ class EventColumns:
         self.subject = flat(_subject(segment), [_subject(one) for one in payloads.values()])
         self.sent: dict[str, npt.NDArray[np.bool_]] = {}
         for name, number in self._filters.items():
-            # The only event before the first transaction is the format description event, which every slave gets.
-            decided, of_inside = np.ones(count, np.bool_), []
-            if self._sent is not None:
-                decided = self._sent.of(number, segment.offset)
-                places = segment.offset[list(payloads)].tolist()
-                sizes = [one.offset.size for one in payloads.values()]
-                of_inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
+            assert self._sent is not None
+            decided = self._sent.of(number, segment.offset)
+            places = segment.offset[list(payloads)].tolist()
+            sizes = [one.offset.size for one in payloads.values()]
+            of_inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
             self.sent[name] = flat(decided, of_inside)
         begins = (data.size + np.cumsum([0, *(one.end for one in payloads.values())])).tolist()
         inside = [one.offset + begin for one, begin in zip(payloads.values(), begins, strict=False)]

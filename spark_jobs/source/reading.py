@@ -32,14 +32,11 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogFile, open_file
-from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import BLOCK_SIZE
 from dumpfilter.spark_jobs.ranges import (
-    FIRST,
-    Block,
     Damage,
     Range,
     blocks_of,
@@ -119,25 +116,7 @@ def read_batches(
     subjects, sources = Subjects(), SourceNumbers()
     reader = images or image_reader(options)
     with open_file(wanted.path) as file:
-        blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size)
-
-        def events_of(blocks: Iterable[Block], sent: SentEvents | None) -> Iterator[pa.RecordBatch]:
-            events = EventColumns(
-                file.name,
-                subjects,
-                sources,
-                wanted=needed,
-                opened=options.opened,
-                filters=filters,
-                image_reader=reader,
-                sent=sent,
-            )
-            for block in blocks:
-                events.take(block.segment, block.data)
-                yield from _batches(events, schema, predicates, options)
-
-        if wanted.start <= FIRST:
-            yield from events_of([_head(file)], None)
+        blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size, with_head=True)
         sent = None
         if filters:
             # A dump may decide about an event only when it has seen later events. Therefore the filters decide about
@@ -152,12 +131,24 @@ def read_batches(
                 for one in options.definitions
             ]
             for thread in threads:
-                thread.start_file(max(wanted.start, file.first_event), file.read)
+                thread.start_file(wanted.start, file.read)
             sent = SentEvents(threads)
             for block in blocks(verify=options.read.verify):
                 sent.add(block.segment)
+        events = EventColumns(
+            file.name,
+            subjects,
+            sources,
+            wanted=needed,
+            opened=options.opened,
+            filters=filters,
+            image_reader=reader,
+            sent=sent,
+        )
         verify = options.read.verify and sent is None
-        yield from events_of(blocks(verify=verify, statements=statements, payloads=options.opened), sent)
+        for block in blocks(verify=verify, statements=statements, payloads=options.opened):
+            events.take(block.segment, block.data)
+            yield from _batches(events, schema, predicates, options)
 
 
 def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = None) -> RowImageReader:
@@ -194,14 +185,6 @@ FILTER = "the filter"
 """The internal name of the column with the verdicts of the option ``filter``. No column of the data source has this
 name.
 """
-
-
-def _head(file: BinlogFile) -> Block:
-    fd = file.format_description
-    data = np.frombuffer(fd.raw, np.uint8)
-    segment = FileScanner(file.name, fd, Subjects(), SourceNumbers()).scan(data, FIRST)
-    assert segment is not None
-    return Block(segment, data)
 
 
 def _batches(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dumpfilter.base.errors import BinlogMissing, OptionError, PositionError
-from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader, GrowingSet
+from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from tests.spark_jobs.growing import GrowingFiles
@@ -130,7 +130,7 @@ def test_a_run_over_what_is_available_ends(tmp_path: Path) -> None:
         next(pieces)
     reader = reader_of(growing.index)
     reader.prepareForTriggerAvailableNow()
-    until = GrowingSet(str(growing.index)).latest()
+    until = reader_of(growing.index, startingPosition="latest").initialOffset()
     for _ in pieces:
         pass
     offset: Any = reader.initialOffset()
