@@ -51,11 +51,9 @@ def export_command(
 
     from dumpfilter.analyse.report.terminal import warn
     from dumpfilter.analyse.report.text import human_files
-    from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.source.export import export_events
 
-    slaves.definitions()  # A wrong slave is the same error here as in other commands.
     wanted = {
         "files": "\n".join(binlogs.source()),
         "verify": str(read.verify).lower(),
@@ -66,21 +64,18 @@ def export_command(
         "table": given.table,
         "columnNames": given.column_names,
         "filter": given.filter,
-        "slaves": "\n".join(map(str, slaves.slaves or [])),
     }
     options = {name: value for name, value in wanted.items() if value is not None}
-    for one in slaves.slave or []:
-        name, _, text = one.partition(":")
-        # The data source ignores the case of its options, as Spark does.
-        option = f"slave.{name.strip()}".lower()
-        if option in options:
-            raise OptionError(f"--slave {one}: two slaves have this name; rename one")
-        options[option] = text
     progress = Console(stderr=True)
     damages: list[object] = []
     warnings: list[str] = []
     found = export_events(
-        options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
+        options,
+        given.output,
+        ThreadRunner(console=progress),
+        damages.append,
+        warnings.append,
+        slaves.definitions(),
     )
     rows, size = sum(each.rows for each in found), sum(each.size for each in found)
     typer.echo(f"{rows:,} rows in {human_files(len(found))} of {size:,} bytes in {given.output}")

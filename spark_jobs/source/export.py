@@ -31,6 +31,7 @@ from dumpfilter.spark_jobs.source.reading import (
     read_batches,
     with_types,
 )
+from dumpfilter.topology.slaves_file import SlaveDefinition
 
 ROW_GROUP = 1 << 17
 """The minimum number of rows in a row group, except for a file's last one. Many small row groups make queries slow."""
@@ -69,17 +70,18 @@ def export_events(
     run: Runner,
     on_damage: Callable[[Damage], object] = lambda damage: None,
     warn: Callable[[str], object] = lambda sentence: None,
+    slaves: Sequence[SlaveDefinition] = (),
 ) -> list[ExportedFile]:
     """Write the events of a binlog set into the directory ``output``, one Parquet file for each binlog file. Return the
     written files.
 
     Parameters:
-        options: options of the Spark data source (docs/spark-source.md), such as ``path``, ``columns`` and
-            ``slave.web``.
+        options: options of the Spark data source (docs/spark-source.md), such as ``path`` and ``columns``.
         output: the directory, which is created if it is missing.
         run: executes the tasks, one for each binlog file.
         on_damage: a function that is called for each damaged file that ``onCorrupt=skip`` skips.
         warn: a function that is called with each warning about values that typed columns cannot hold.
+        slaves: the slaves that have a column, which tells whether the slave is sent the event.
 
     The Parquet files appear when all are complete, and replace older ones of equal name. A failed export leaves the
     directory unchanged, unless the system refuses to rename one of the complete files. Unfinished files of a killed
@@ -88,7 +90,7 @@ def export_events(
     Raises OptionError for an unknown option or a bad value, and BinlogError for a missing or damaged binlog. Raises
     OutputError if a file cannot be written, or if another export is writing into the directory.
     """
-    asked = with_types(SourceOptions.parse(options), warn)
+    asked = with_types(SourceOptions.parse(options, slaves), warn)
     ranges = plan_ranges(asked, on_damage=on_damage)
     is_new = not output.exists()
     with writing(output):

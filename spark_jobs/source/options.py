@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,14 +49,16 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
     return found[0]
 
 
-def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
+def slaves_of(
+    given: Mapping[str, str], others: Sequence[SlaveDefinition] = ()
+) -> tuple[SlaveDefinition, ...]:
     """Return the slaves for which the query has a column ``sent_NAME``. The slaves are defined by the options
-    ``slaves`` (paths of slaves files) and ``slave.NAME`` (rules).
+    ``slaves`` (paths of slaves files) and ``slave.NAME`` (rules). The slaves in ``others`` come first.
 
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.
     """
-    found = slaves_file.slaves_of(map(Path, _lines(given.get("slaves", ""))), ())
+    found = [*others, *slaves_file.slaves_of(map(Path, _lines(given.get("slaves", ""))), ())]
     for name, text in given.items():
         if name.startswith(ONE_SLAVE):
             found += _described(name.removeprefix(ONE_SLAVE), text, f"option {name}")
@@ -237,10 +239,11 @@ class SourceOptions:
         return self.slaves if self.filter is None else (*self.slaves, self.filter)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
+    def parse(cls, options: Mapping[str, str], slaves: Sequence[SlaveDefinition] = ()) -> SourceOptions:
         """Return the options of a query, parsed from the texts that the user gave to Spark.
 
-        The case of option names is ignored, as Spark does. Raises OptionError for an unknown option or a bad value.
+        The case of option names is ignored, as Spark does. ``slaves`` have columns ``sent_NAME``, too. Raises
+        OptionError for an unknown option or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
         unknown = {name for name in given if not name.startswith(ONE_SLAVE)}
@@ -263,7 +266,7 @@ class SourceOptions:
             starting_position=given.get("startingposition", "earliest"),
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
             filter=filter_of(given),
-            slaves=slaves_of(given),
+            slaves=slaves_of(given, slaves),
             exploded=table is not None or _choice(given, "rows", "events", "exploded") == "exploded",
             table=table,
             names=_listed_names(given, "columnNames") or (),

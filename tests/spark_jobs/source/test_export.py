@@ -152,11 +152,11 @@ def test_a_row_group_ends_at_its_rows_or_bytes(tmp_path: Path, monkeypatch: pyte
 
 
 def test_two_slaves_of_one_name_are_an_error(tmp_path: Path) -> None:
-    for name in ("web", "WEB", " web "):
+    for name, said in (("web", "this name"), ("WEB", "the same column sent_WEB"), (" web ", "this name")):
         two = ["--slave", "web:--replicate-do-db=shop", "--slave", f"{name}:--replicate-do-db=hr"]
         done = run("export", str(MIXED), "--output", str(tmp_path / "events"), *two)
         assert done.returncode == 2
-        assert "two slaves have this name" in done.stderr
+        assert said in done.stderr
         assert not (tmp_path / "events").exists()
 
 
