@@ -52,6 +52,9 @@ NO_OUTPUT = 0
 (such as Intvar) have it, because they follow their transaction or statement.
 """
 
+NOBODY = -1
+"""The number of an output that receives nothing, as index into :meth:`Owners.sent`."""
+
 REST = "@rest"
 """The name of the output (binlog set that a split writes) for events without a schema. No encoded schema name is equal
 to this name, because there four hexadecimal digits follow every single ``@``.
@@ -366,10 +369,8 @@ class Assigner:
         self.owners = owners
         self._open: dict[int, Carry] = {}
         """For each output that owns an event of the continuing transaction, the carried events on which later
-        decisions depend.
+        decisions depend. The entry of :data:`NOBODY` is for all other outputs.
         """
-        self._nobody: Carry | None = None
-        """The carried events for all outputs that own no event of the continuing transaction so far."""
 
     def assign(self, segment: Segment, read: ReadAt) -> dict[int, ChunkPlan]:
         """Return the bytes of the next segment that each output (binlog set that the split writes) receives, by the
@@ -384,16 +385,16 @@ class Assigner:
         """
         parts: dict[int, dict[int, bytes]] = {}
         columns = self._columns(segment, read, parts)
-        nobody = len(self.owners.names)
         flags = [_OutputFlags(row) for row in self.owners.sent()]
-        present = {*self._open, *parts}
+        begun, carried = self._open, self._open.pop(NOBODY, None)
+        present = {*begun, *parts, *([NOBODY] if segment.open else [])}
         for code in (self.owners.default, *np.flatnonzero(np.bincount(columns.subject)).tolist()):
             present.update(self.owners.combinations[code])
-        alone = [k for k in present if k in self._open or k in parts]
-        together = [*present.difference(alone), *([nobody] if segment.open else [])]
+        alone = [[k] for k in present if k in begun or k in parts]
+        together = [*present.difference(*alone)]
         decided: dict[int, Decided] = {}
-        for outputs in ([together] if together else []) + [[k] for k in alone]:
-            seen, carry = columns, self._open.get(outputs[0], self._nobody)
+        for outputs in [together, *alone] if together else alone:
+            seen, carry = columns, begun.get(outputs[0], carried)
             if of_output := parts.get(outputs[0]):
                 events = [*of_output]
                 size, role = columns.size.copy(), columns.role.copy()
@@ -403,15 +404,13 @@ class Assigner:
             asked = [Asked(flags[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs]
             found = decide(segment.file, seen if carry is None else with_carry(seen, carry), asked)
             decided.update(zip(outputs, found, strict=True))
-        begun, self._open, self._nobody = self._open, {}, None
-        if segment.open:
-            of_nobody = decided.pop(nobody).carry
-            assert of_nobody is not None
-            self._nobody = of_nobody
-            for output, one in decided.items():
-                assert one.carry is not None
-                if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
-                    self._open[output] = one.carry
+        carries = {output: one.carry for output, one in decided.items() if one.carry is not None}
+        least = len(carries[NOBODY].events) if segment.open else 0
+        self._open = {
+            output: carry
+            for output, carry in carries.items()
+            if output == NOBODY or output in begun or carry.is_kept or len(carry.events) > least
+        }
         shares = {output: one.plans[0] for output, one in sorted(decided.items()) if len(one.plans[0].ranges)}
         for output, of_output in parts.items():
             shares[output].replaced = {int(segment.offset[k]): data for k, data in of_output.items()}
@@ -458,7 +457,7 @@ class Assigner:
                 # Therefore the default outputs receive the transaction: they own its last event.
                 last = int(segment.txn_event[1]) - 1
                 new_role[last], owner[last] = R.STATEMENT, owners.default
-                self._open = {}
+                self._open = {NOBODY: self._open[NOBODY]}
         return columns_of(segment)._replace(
             role=new_role | ends,
             subject=owner.astype(np.int32),
