@@ -63,7 +63,7 @@ def test_the_bytes_of_a_split_are_those_that_it_writes(name: str, block_size: in
         with open_file(path) as file:
             for wanted in ranges:
                 for block in task.blocks(file, wanted, subjects, sources):
-                    for share in assigner.assign(block.segment, file.read):
-                        written[owners.names[share.output]] += share.size
+                    for output, plan in assigner.assign(block.segment, file.read).items():
+                        written[owners.names[output]] += plan.size
         if ranges:
             assert task(ranges).schema_bytes == written
