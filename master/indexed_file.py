@@ -13,7 +13,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Prepared, Segment
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.measurements import MEASURED
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -82,12 +83,6 @@ class RecentCache(Generic[K, V]):
             self.hits += 1
             self._entries.move_to_end(key)
             return found[0]
-
-    def peek(self, key: K) -> V | None:
-        """Return the value of a key, or None. The look-up counts neither as hit nor as miss, and does not delay the
-        entry's eviction.
-        """
-        return self._entries.get(key, (None, 0))[0]
 
     def add(self, key: K, value: V) -> None:
         """Add an entry, or replace the value of a key. Evict the least recently used entries above the limit.
@@ -188,25 +183,6 @@ class _Place:
     """The state of the scan where the segment begins."""
 
 
-@dataclass
-class Scanned:
-    """A counter of the bytes and events of the binlog that were scanned. A part of a file that was scanned twice counts
-    once.
-    """
-
-    bytes: int = 0
-    events: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
-
-    def add(self, nbytes: int, events: int) -> None:
-        """Add ``nbytes`` bytes with ``events`` events, a newly scanned part of a binlog file, to the counts. Any thread
-        may call this method.
-        """
-        with self._lock:
-            self.bytes += nbytes
-            self.events += events
-
-
 class IndexedFile:
     """An open binlog file with an index of its segments (runs of events) that have been scanned so far. Thread-safe.
 
@@ -214,7 +190,6 @@ class IndexedFile:
         subjects, sources: the registers that number the binlog set's tables and statements, and its GTID sources. A
             scan adds new ones.
         cache: the cache of scanned segments, which all files of the set share.
-        scanned: the counter of scanned bytes and events.
         verify: whether the checksums of events are verified.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
         is_written_here: a function that tells whether this process writes the file, so that nobody else can change it.
@@ -226,7 +201,6 @@ class IndexedFile:
         subjects: Subjects,
         sources: SourceNumbers,
         cache: SegmentCache,
-        scanned: Scanned,
         *,
         verify: bool,
         max_opened: int = MAX_OPENED,
@@ -257,7 +231,6 @@ class IndexedFile:
         """
         self._sources = sources
         self._cache = cache
-        self._scanned = scanned
         self._places: list[_Place] = []
         self._head = _without_flag(file.read(0, file.first_event))
         self._recent: tuple[Window, ...] = ()
@@ -544,7 +517,7 @@ class IndexedFile:
             for place in merged:
                 self._cache.remove((self.number, place.start))
         before = segment.start if last is None else last.end
-        self._scanned.add(segment.end - before, int(np.count_nonzero(segment.offset >= before)))
+        MEASURED.count_scan(segment.end - before, int(np.count_nonzero(segment.offset >= before)))
         rotated = ends_with_rotation(segment)
         self._places.append(
             _Place(segment.start, segment.end, segment.continues, segment.open, rotated, point)

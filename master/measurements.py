@@ -19,17 +19,26 @@ _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 
 
 class Measurements:
-    """All counters and latencies that the master records for its metrics. The counters count failed calls. The
-    latencies are the times to plan and to make chunks (messages to slaves), and the delay from a commit until its chunk
-    is sent. Thread-safe.
+    """All counters and latencies that the master records for its metrics. The counters count failed calls, and the
+    scanned bytes and events. The latencies are the times to plan and to make chunks (messages to slaves), and the delay
+    from a commit until its chunk is sent. Thread-safe.
     """
 
     def __init__(self) -> None:
         self.plan = Latency(WORK_BUCKETS)
         self.encode = Latency(WORK_BUCKETS)
         self.send_delay = Latency(DELAY_BUCKETS)
+        self.scanned_bytes = 0
+        """The bytes of binlog files that were scanned. A part of a file that was scanned twice counts once."""
+        self.scanned_events = 0
         self._failures = Counter[str]()
         self._lock = threading.Lock()
+
+    def count_scan(self, nbytes: int, events: int) -> None:
+        """Count ``nbytes`` bytes with ``events`` events, a newly scanned part of a binlog file."""
+        with self._lock:
+            self.scanned_bytes += nbytes
+            self.scanned_events += events
 
     def count_failure(self, error: BaseException) -> None:
         """Count a gRPC call, or a dump, that failed with this error."""

@@ -60,9 +60,9 @@ class Master(Facts[MasterView], prefix=PREFIX):
     """Time to decide which events of a segment are sent, for all dumps together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)
     """Time to read a chunk's events and make its messages, once for all slaves."""
-    scanned_bytes_total = metric(lambda master: master.server.service.store.scanned.bytes)
+    scanned_bytes_total = metric(lambda _: MEASURED.scanned_bytes)
     """Bytes of the binlog that the master has scanned. All slaves share a scan."""
-    scanned_events_total = metric(lambda master: master.server.service.store.scanned.events)
+    scanned_events_total = metric(lambda _: MEASURED.scanned_events)
     """Events that the master has scanned."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -60,10 +60,8 @@ _WORKERS = 4
 _SERVANTS = 8
 """The number of threads for calls other than dumps. A call may wait a second to have a password checked."""
 
-_ANSWERED_IN_A_TURN = 128
-"""The largest number of dumps that are woken in one turn of the loop. A turn with thousands would delay health
-checks.
-"""
+_MOST_FOLLOWERS = 128
+"""The largest number of dumps that are sent received commits in the turn of the loop in which the commits arrive."""
 
 _PLANNED_AT_ONCE = 2
 """The largest number of segments that are planned at the same time."""
@@ -186,9 +184,6 @@ class SharedReader:
         """The requests that wait for the binlog to grow. The values have no meaning."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
-        self._answers: deque[tuple[asyncio.Future[_Found] | None, _Found]] = deque()
-        """The waits that are still to be ended, with the steps for the dumps."""
-        self._answering = False
         self._made_steps = 0
         """The number of steps that were made, for the cache's statistics."""
         self._joined = 0
@@ -361,7 +356,7 @@ class SharedReader:
             source = request.place.source
             start = source.segment_start(request.place.position)
             self._queue.setdefault((source, start), []).append(request)
-        self._loop.call_soon(self._plan_here if self._is_little(requests) else self._begin_planning)
+        self._loop.call_soon(self._begin_planning, self._is_little(requests))
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if
@@ -375,18 +370,16 @@ class SharedReader:
             return place.source.file.size - place.position <= _SMALL
         return False
 
-    def _plan_here(self) -> None:
-        """Plan all queued requests in this iteration of the asyncio loop. For little work this takes less time than a
-        hand-over to a thread.
+    def _begin_planning(self, here: bool = False) -> None:
+        """Plan the queued requests in worker threads, or with ``here`` in this iteration of the asyncio loop. For
+        little work the latter takes less time than a hand-over to a thread.
         """
-        while self._queue:
-            self._planning += 1
-            self._planned(*self._plan(self._queue.popitem(last=False)[1]))
-
-    def _begin_planning(self) -> None:
-        while self._queue and self._planning < _PLANNED_AT_ONCE:
+        while self._queue and (here or self._planning < _PLANNED_AT_ONCE):
             _, group = self._queue.popitem(last=False)
             self._planning += 1
+            if here:
+                self._planned(*self._plan(group))
+                continue
             # After the end of the threads the master stops.
             with contextlib.suppress(RuntimeError):
                 self._workers.submit(self._plan_in_worker, group)
@@ -443,12 +436,22 @@ class SharedReader:
                     self._make_small(step)
             after = next((step.after for step in found if isinstance(step, Step)), None)
             if after is not None:
-                self.store.scan_ahead(after.source, after.position)
+                self._scan_ahead(after.source, after.position)
             return found
         except Exception as error:
             # The dumps that wait for the steps raise the error, even one that nobody foresaw. Planning one by one finds
             # out whose plan fails.
             return [error] if len(places) == 1 else [one for place in places for one in self._found([place])]
+
+    def _scan_ahead(self, source: IndexedFile, position: int) -> None:
+        """Start to scan the segment (run of events) at the byte offset ``position`` in a worker thread, before a dump
+        needs it. Nothing is scanned ahead near the end of a file, where a server may be writing. A dump that needs the
+        segment meets the errors of the scan again.
+        """
+        if source.scanned_to <= position <= source.file.size - 2 * SEGMENT_SIZE:
+            # After the end of the threads the master stops.
+            with contextlib.suppress(RuntimeError):
+                self._workers.submit(self.store.segment_of, source, position)
 
     def _make_small(self, step: Step) -> None:
         """Make and cache the messages of the step's first chunk if the chunk is small, so that the dumps find them
@@ -492,23 +495,12 @@ class SharedReader:
             del self._requests[place]
             if isinstance(found, Step):
                 self._steps.add(place, found)
-            self._answers.extend((one.answer, found) for one in request.waiters)
+            for one in request.waiters:
+                _settle(one.answer, found)
         self._enqueue(again)
-        if not self._answering:
-            self._answer_some()
 
     def _is_end(self, place: DumpPlace) -> bool:
         return self._end == (place.source, place.position, self.store.watcher.generation)
-
-    def _answer_some(self) -> None:
-        """Wake at most ``_ANSWERED_IN_A_TURN`` dumps with their answers now, and the others in later iterations of the
-        asyncio loop, so that other calls can run between.
-        """
-        for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
-            _settle(*self._answers.popleft())
-        self._answering = bool(self._answers)
-        if self._answering:
-            self._loop.call_soon(self._answer_some)
 
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
@@ -535,7 +527,7 @@ class SharedReader:
             return
         self.store.watcher.note()
         waiting, self._waiting = list(self._waiting), {}
-        if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
+        if source is not None and commits and len(self._dumps) <= _MOST_FOLLOWERS:
             waiting = self._send_commits(waiting, source, commits)
         self._enqueue(waiting)
 
@@ -557,7 +549,7 @@ class SharedReader:
 
         rest = self._send_to_end(waiting, waits)
         if end - source.scanned_to > 2 * SEGMENT_SIZE:
-            self.store.scan_ahead(source, source.scanned_to)
+            self._scan_ahead(source, source.scanned_to)
         return rest
 
     def _send_late(self) -> None:
@@ -675,7 +667,7 @@ class SharedReader:
         after = step.after
         if (
             number + _CHUNKS_AHEAD > len(step.pieces)
-            and self._steps.peek(after) is None
+            and after not in self._steps
             and after not in self._requests
             and not self._is_end(after)
         ):

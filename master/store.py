@@ -14,7 +14,6 @@ import threading
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,10 +38,10 @@ from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import unreadable
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, add_transactions, gtids_before, identity_of
-from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache, Scanned, SegmentCache
+from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache, SegmentCache
 
 
 @dataclass(frozen=True)
@@ -331,9 +330,6 @@ class BinlogStore:
         """The function that returns an error if the set will never grow again, and None otherwise."""
         self._logged: tuple[IndexedFile, int, Logged] | None = None
         self._logging = threading.Lock()
-        self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
-        self.scanned = Scanned()
-        """The bytes and events of the binlog set that have been scanned since the master started."""
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
@@ -381,7 +377,6 @@ class BinlogStore:
                 self.subjects,
                 self.sources,
                 self._cache,
-                self.scanned,
                 verify=self._verify,
                 max_opened=self._max_opened,
                 is_written_here=lambda: self.watcher.is_told,
@@ -476,24 +471,6 @@ class BinlogStore:
                 raise
         held.update(dict.fromkeys(missing, ALWAYS))
         return segment.with_known_ends(held)
-
-    def scan_ahead(self, indexed: IndexedFile, position: int) -> None:
-        """Start to scan the segment (run of events) at the byte offset ``position`` in the background, before a dump
-        needs it.
-
-        Nothing is scanned ahead near the end of a file, where a server may be writing. Errors are ignored, because
-        :meth:`segment_at` meets and raises them later.
-        """
-        if position < indexed.scanned_to or position + 2 * SEGMENT_SIZE > indexed.file.size:
-            return
-
-        def scan() -> None:
-            with contextlib.suppress(DumpfilterError):
-                self.segment_of(indexed, position)
-
-        # The thread pool raises RuntimeError when another thread closes the store meanwhile.
-        with contextlib.suppress(RuntimeError):
-            self._ahead.submit(scan)
 
     def check_readable(self) -> None:
         """Check that the newest binlog file can be found, opened and read. Raises BinlogError otherwise."""
@@ -676,9 +653,8 @@ class BinlogStore:
         return self._cache.state()
 
     def close(self) -> None:
-        """Stop the store's background threads and close all binlog files."""
+        """Stop the watcher's thread and close all binlog files."""
         self.watcher.close()
-        self._ahead.shutdown(cancel_futures=True)
         with self._lock:
             for indexed in self._files.values():
                 indexed.file.close()

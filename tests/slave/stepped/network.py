@@ -70,18 +70,11 @@ class Context:
         self.active = False
 
 
-class Store(BinlogStore):
-    """A binlog store without threads."""
-
-    def scan_ahead(self, name: str, position: int) -> None:
-        pass
-
-
 class Reader(InlineReader):
     """The reader of the stepped world. Whoever lets the binlog grow calls :meth:`grown`."""
 
     def __init__(self, world: World, binlogs: Path) -> None:
-        super().__init__(Store(binlogs))
+        super().__init__(BinlogStore(binlogs))
         self._world = world
         self._growth = 0
 
