@@ -32,7 +32,7 @@ from dumpfilter.master.advance import (
 from dumpfilter.master.commits import CommitStep
 from dumpfilter.master.dump_start import DumpStart, Wanted, ahead_of
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.register import DumpOver, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import Logged
 from dumpfilter.master.who import Drains
@@ -140,8 +140,6 @@ class Dump:
         """
         self._place: DumpPlace
         """The place of the dump (its position and filter) after everything that it has yielded or sent."""
-        self.taken_over = False
-        """Whether the dump ended because a newer dump of the same slave began, or the slave was unregistered."""
 
     @property
     def _changed(self) -> bool:
@@ -165,11 +163,11 @@ class Dump:
     async def messages(self) -> AsyncGenerator[bytes]:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
-        With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for new events, and
-        ends when the slave begins a newer dump or is unregistered.
+        With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for new events.
 
-        Raises BinlogError where the binlog is damaged, and Drained when the operator has drained the slave. Raises
-        ReplicaAhead when a MariaDB domain that was new to the binlog lacks the slave's GTIDs.
+        Raises DumpOver when the slave begins a newer dump or unregisters, and the error with which the master has ended
+        the slave's registration. Raises BinlogError where the binlog is damaged, and Drained when the operator has
+        drained the slave. Raises ReplicaAhead when a MariaDB domain that was new to the binlog lacks the slave's GTIDs.
         """
         try:
             # The start position is checked before the first chunk. An unusable position then fails the request at once.
@@ -217,8 +215,11 @@ class Dump:
                 elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
                     self.quiet_seconds = None
                     yield b""
+            raise self._slave.ended_by or DumpOver(
+                "this dump is over: the slave registered or began a dump anew, or was unregistered "
+                "(is another slave running with a copy of this slave's relay directory?)"
+            )
         finally:
-            self.taken_over = not self.active
             self.close()
 
     @property

@@ -240,10 +240,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
         write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)
-        load = None if options.config is None else partial(_load, options.config, run)
-        config = MasterConfig() if load is None else load(store.names)
-        if run.console is not None:
-            run.console.accounts(config.console_users)
+        load = partial(_load, options.config, run)
+        config = load(store.names)
         server = MasterServer(
             store,
             listen=run.listen,
@@ -254,7 +252,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         service = server.service
         service.known_slaves.keep_seconds = keep_seconds
-        service.load = load
+        service.load = None if options.config is None else load
         state = _state(options, server)
         if state is not None:
             stack.callback(state.close)
@@ -319,8 +317,11 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
                 )
 
 
-def _load(path: Path, run: RunOptions, names: NameRules) -> MasterConfig:
-    config = load_config(path, names=names._replace(lower_case_table_names=run.lower_case_table_names))
+def _load(path: Path | None, run: RunOptions, names: NameRules) -> MasterConfig:
+    names = names._replace(lower_case_table_names=run.lower_case_table_names)
+    config = MasterConfig() if path is None else load_config(path, names=names)
+    if run.console is not None:
+        run.console.accounts(config.console_users)
     # Without a port for real replicas nobody waits for them.
     return config if run.replicas is not None else config.model_copy(update={"replicas": ()})
 
@@ -435,7 +436,8 @@ def _open_sql_ports(stack: ExitStack, run: RunOptions, server: MasterServer) -> 
         )
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
-        service.on_change.append(served.take_over)
+        # The tables of a configuration that was read again are in force by then, so that a new user finds its table.
+        service.on_change.append(lambda config: served.change_users(config.replica_users, {}))
     return ports
 
 

@@ -87,6 +87,12 @@ class AlreadyRegistered(DumpfilterError):
     grpc_code = "ALREADY_EXISTS"
 
 
+class DumpOver(DumpfilterError):
+    """The error for a dump whose slave has registered or begun a dump anew, or has unregistered."""
+
+    grpc_code = "ABORTED"
+
+
 class Unregistered(DumpfilterError):
     """The error for a dump whose registration the master's operator has ended."""
 
@@ -243,7 +249,6 @@ class RegisteredSlave:
     A registration that replaces an older one takes over this value and :attr:`earlier`.
     """
     registered_at: float = field(default_factory=time.time)
-    last_seen_at: float = field(default_factory=time.time)
     line_rate: int = 0
     """The bytes per second that the slave's connection surely carries, as the slave reported last; 0 if it reported
     nothing.
@@ -253,9 +258,7 @@ class RegisteredSlave:
     notify: Callable[[], None] = field(default=_nobody, repr=False)
     """The function that wakes the running dump, because the filter has changed or the dump must end."""
     ended_by: DumpfilterError | None = None
-    """The error with which a running dump ends, because the master's operator ended the registration. None
-    otherwise.
-    """
+    """The error with which a running dump ends, because the master has ended the registration. None otherwise."""
 
     @property
     def owned_key(self) -> tuple[SlaveKey, bytes]:
@@ -658,7 +661,6 @@ class Register:
             if slave.dump == dump:
                 slave.dump = 0
                 slave.notify = _nobody
-                slave.last_seen_at = time.time()
                 self.counters.see(slave.record)
                 self._release(slave)
                 if slave.slave_id in self._slaves:
@@ -676,7 +678,6 @@ class Register:
         ``counts`` is None for a message without counts, such as a heartbeat.
         """
         slave.file, slave.position = file, position
-        slave.last_seen_at = time.time()
         self.counters.add(slave.record, file, position, counts)
 
     def finish(self, slave: RegisteredSlave) -> None:
@@ -885,8 +886,9 @@ def _of_registration(slave: RegisteredSlave, record: SlaveCounts | None) -> Know
         presence = Presence.REGISTERED
     else:
         presence = Presence.FINISHED if record.is_done else Presence.GONE
-    more = {"peer": slave.peer, "last_seen_at": slave.last_seen_at, "registered": slave, "presence": presence}
-    return _of_record(record or slave.record, **more)
+    record = record or slave.record
+    seen = max(record.last_seen_at, slave.registered_at)
+    return _of_record(record, peer=slave.peer, last_seen_at=seen, registered=slave, presence=presence)
 
 
 def _of_record(record: SlaveCounts, **more: Any) -> KnownSlave:

@@ -31,7 +31,13 @@ from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
-from dumpfilter.base.security.passwords import CHECKS_AT_ONCE, MOST_PASSWORD, StoredPassword, to_bytes
+from dumpfilter.base.security.passwords import (
+    CHECKS_AT_ONCE,
+    MOST_PASSWORD,
+    StoredPassword,
+    password_of,
+    to_bytes,
+)
 from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
@@ -61,7 +67,7 @@ from dumpfilter.master.register import (
 from dumpfilter.master.replica_filters import ReplicaFilters
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore, uuid_of
-from dumpfilter.master.who import Drained, Drains, Peer, audit_slave, peer_address
+from dumpfilter.master.who import SHUTTING_DOWN, Drain, Drained, Drains, Peer, Who, audit_slave, peer_address
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = logger("dumpfilter.master")
@@ -106,26 +112,25 @@ class Access:
 
     A slave sends a registration secret (random bytes that it made at its first start) with its password. Wrong
     passwords of other clients never make a slave wait whose secret has come with the right password before. A correct
-    password is hashed once; later checks compare a digest that the master keeps in memory.
+    password is hashed once; later checks compare a digest that the master keeps in memory. ``users`` is a function that
+    returns the stored passwords in force, by user name.
     """
 
     def __init__(
-        self, users: Mapping[str, StoredPassword], *, clock: Callable[[], float] = time.monotonic
+        self,
+        users: Callable[[], Mapping[str, StoredPassword]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._users = users
         self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
         self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
         self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
         self._devices: Recent[bytes, None] = Recent(_MOST_DEVICES)
-        self.change(users)
-
-    def change(self, users: Mapping[str, StoredPassword]) -> None:
-        """Replace the users and their passwords, after the configuration was read again."""
-        with self._lock:
-            self._users = dict(users)
-            self._right: dict[str, bytes] = {}
-            self._absent = tuple(map(_absent, self._users.values()))
+        self._right: Recent[tuple[str, StoredPassword], bytes] = Recent(_MOST_DEVICES)
+        """The digest of the right password of each user, by the user's name and stored password."""
 
     def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
         """Check the user name and password of a slave. Return the stored password that matched, or None if the master
@@ -136,7 +141,7 @@ class Access:
         at its address guess passwords. Raises AccessDenied when the name or the password is wrong, and TryLater when
         the client must wait.
         """
-        users = self._users
+        users = self._users()
         if not users:
             return None
         kept = users.get(user)
@@ -147,15 +152,14 @@ class Access:
         guesser, guessed = (device, None) if is_known else (_address(peer), user)
         self._check_wait(guesser, guessed)
         digest = self._digest(b"password", user, to_bytes(password))
-        if not hmac.compare_digest(self._right.get(user, b""), digest):
+        if kept is None or not hmac.compare_digest(self._right.get((user, kept), b""), digest):
             if not self._slots.acquire(timeout=LONGEST_TURN):
                 raise TryLater("the master is checking many passwords: try again")
             try:
                 # Others may have guessed wrong from this address, or proved this password, during the wait.
                 self._check_wait(guesser, guessed)
-                right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._stand_in(user)).matches(
-                    password
-                )
+                stored, is_possible = password_of(users, user), len(to_bytes(password)) <= MOST_PASSWORD
+                right = is_possible and stored.matches(password)
             finally:
                 self._slots.release()
             if not right or kept is None:
@@ -168,19 +172,10 @@ class Access:
                     f"Access denied for user {user[:_SHOWN_USER]!r} from {peer} (using password: {used})"
                 )
         with self._lock:
-            if self._users is users:
-                self._right[user] = digest
+            self._right[user, kept] = digest
             if device is not None:
                 self._devices[device] = None
         return kept
-
-    def _stand_in(self, user: str) -> StoredPassword:
-        """Return a password to check for a user name that does not exist. One name always gets the same password.
-
-        The check fails, and takes as long as for an existing user. So the time does not tell which users exist.
-        """
-        absent = self._absent
-        return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
 
     def _digest(self, kind: bytes, user: str, secret: bytes) -> bytes:
         name = to_bytes(user)
@@ -199,16 +194,6 @@ class Access:
                 wait = max(wait, self._users_guessed.wait(guessed))
             if wait:
                 raise TryLater(f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s")
-
-
-def _absent(kept: StoredPassword) -> StoredPassword:
-    """Return a password that nobody knows, for a user that does not exist. The check of the result takes as long as the
-    check of ``kept``, so that the time does not tell which users exist.
-    """
-    if kept.native is None and kept.crypt is not None:
-        unknown = replace(kept.crypt, salt=secrets.token_bytes(20), digest=secrets.token_bytes(43))
-        return StoredPassword(crypt=unknown)
-    return StoredPassword(native=secrets.token_bytes(20))
 
 
 def _address(peer: str) -> Hashable:
@@ -244,9 +229,6 @@ _CHECK_SECONDS = 60.0
 _MOST_FILTERS = 4096
 """The largest number of filters whose warnings are cached."""
 
-_MOST_LOGGED = 10_000
-"""The largest number of warnings that are remembered as logged."""
-
 _LONGEST_WARNING = 600
 """The length to which a warning is cut, characters, because a slave can choose long names in its rules."""
 
@@ -280,7 +262,6 @@ class FilterWarnings:
         self._paid_until = clock()
         """The time until which the allowed share of CPU time is used up. A burst of checks may use up more."""
         self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
-        self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
         """Return the warnings about suspicious rules in a filter. The result of the last check is stored. The check
@@ -311,27 +292,24 @@ class FilterWarnings:
             self._checked[key] = _Checked(count, now, warnings)
             return warnings
 
-    def texts(self, slave: RegisteredSlave) -> list[str]:
-        """Return the warnings about a slave's filter as lines of text. Log the warnings that were not logged for this
-        slave before.
-        """
-        found = []
+    def texts(self, rule_filter: ReplicationFilter) -> list[str]:
+        """Return the warnings about suspicious rules in a filter as lines of text."""
+        return [_text(warning) for warning in self.of(rule_filter)]
+
+    def log(self, slave: RegisteredSlave) -> None:
+        """Write the warnings about the filter of a slave, which has just registered, to the log."""
         for warning in self.of(slave.filter):
-            text = printable(str(warning), _LONGEST_WARNING)
-            found.append(text)
-            key = (*slave.peer.key, text)
-            with self._lock:
-                is_new = key not in self._logged
-                self._logged[key] = None
-            if is_new:
-                log.warning(
-                    "filter warning",
-                    **slave.peer.fields,
-                    code=warning.code.value,
-                    warning=text,
-                    hint="dumpfilter lint shows the events",
-                )
-        return found
+            log.warning(
+                "filter warning",
+                **slave.peer.fields,
+                code=warning.code.value,
+                warning=_text(warning),
+                hint="dumpfilter lint shows the events",
+            )
+
+
+def _text(warning: FilterWarning) -> str:
+    return printable(str(warning), _LONGEST_WARNING)
 
 
 def _checked(rule_filter: ReplicationFilter, subjects: list[Subject]) -> tuple[FilterWarning, ...]:
@@ -395,11 +373,11 @@ class DumpFilterService:
         binlog compares names. None: there is no file.
         """
         self.on_change: list[Callable[[MasterConfig], None]] = []
-        """Further functions that take over a new configuration. Each may raise OptionError to refuse it."""
+        """Functions that are called after a new configuration is in force, such as those of the ports for clients."""
         self._reloading = threading.Lock()
         self.register = Register(self.subjects, write_filter, imposed=self.config.imposed)
         self.master_uuid = "" if reader is None else uuid_of(reader.store.binlogs)
-        self.access = Access(self.config.users)
+        self.access = Access(lambda: self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()
         self.drains.on_change.append(self._wake_drained)
@@ -434,9 +412,7 @@ class DumpFilterService:
     def end_dumps(self) -> None:
         """End all dumps with an error after which slaves connect again, because the master shuts down."""
         self.stopping = True
-        for slave in self.register.all():
-            slave.dump = 0
-            slave.notify()
+        self.register.remove_all(lambda slave: Drain(Who(), SHUTTING_DOWN).error())
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
         """Register a slave with its filter. Return the slave's id, the filters imposed on it, warnings about its
@@ -460,6 +436,7 @@ class DumpFilterService:
     def _answer(self, slave: RegisteredSlave) -> pb.RegisterResponse:
         """Return the answer to the registration of a slave. Raises BinlogError if the binlog cannot be read."""
         fd = self.store.format_description
+        self.filter_warnings.log(slave)
         return pb.RegisterResponse(
             slave_id=slave.slave_id,
             filter=filter_to_proto(slave.filter),
@@ -472,7 +449,7 @@ class DumpFilterService:
             server_id=fd.header.server_id,
             protocol=slave.peer.protocol,
             program_version=__version__,
-            filter_warnings=self.filter_warnings.texts(slave),
+            filter_warnings=self.filter_warnings.texts(slave.filter),
         )
 
     def _uuid_for_slaves(self) -> str:
@@ -579,8 +556,6 @@ class DumpFilterService:
                     raise OptionError(
                         "no [[user]] is left, and every slave could connect: to open this master, restart it"
                     )
-                for change in self.on_change:
-                    change(config)
             except OptionError as error:
                 log.error(
                     "the configuration was not read again",
@@ -589,6 +564,8 @@ class DumpFilterService:
                 )
                 raise OptionError(f"{error} (the old configuration stays)") from None
             ended = self.reconfigure(config)
+            for change in self.on_change:
+                change(config)
             log.info(
                 "the configuration was read again",
                 users=len(config.users),
@@ -607,7 +584,6 @@ class DumpFilterService:
         at their last complete transaction. Dumps of real replicas go on with the filters.
         """
         self.filters.take_over(config.replicas)
-        self.access.change(config.users)
         self.config = config
         self.register.change_imposed(config.imposed)
         ended = self.register.remove_all(self._no_longer_valid)
@@ -649,9 +625,8 @@ class DumpFilterService:
         slave sent.
 
         Raises NotRegistered for an unknown slave id, PositionError for a position at which no dump can begin, and
-        Drained for a drained slave. Raises other kinds of DumpfilterError, for example where the binlog is damaged.
-        Ends with the status ABORTED when a newer dump of the slave has begun, and with UNAVAILABLE when the master
-        shuts down.
+        Drained for a drained slave, and when the master shuts down. Raises DumpOver when a newer dump of the slave has
+        begun, and other kinds of DumpfilterError, for example where the binlog is damaged.
         """
         slave = await (await self.opened_reader()).serve(lambda: self.register.get(request.slave_id))
         with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):
@@ -677,16 +652,6 @@ class DumpFilterService:
                     events_dropped=slave.record.counts.events_dropped,
                     events_undecided=slave.record.counts.events_undecided,
                 )
-        if dump.taken_over:
-            if slave.ended_by is not None:
-                raise slave.ended_by
-            if self.stopping:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "the master is shutting down")
-            await context.abort(
-                grpc.StatusCode.ABORTED,
-                "this dump is over: the slave registered or began a dump anew, or was unregistered "
-                "(is another slave running with a copy of this slave's relay directory?)",
-            )
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
         """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
@@ -730,14 +695,13 @@ class DumpFilterService:
         """Return the answer to a Status request: the version of the server that wrote the binlog, the binlog files with
         their sizes, and a description of each of ``slaves``. These are the slaves that the client may see.
 
-        The method reads the binlog's index file again, and raises BinlogError if this file cannot be read. New warnings
-        about the slaves' filters are logged.
+        The method reads the binlog's index file again, and raises BinlogError if this file cannot be read.
         """
         files = [pb.BinlogFile(name=printable(name), size=size) for name, size in self.store.sizes()]
         status = pb.StatusResponse(server_version=self.store.format_description.server_version, files=files)
         end = BinlogEnd(self.store.binlogs.paths, time.time())
         for one in slaves:
-            texts = () if one.registered is None else self.filter_warnings.texts(one.registered)
+            texts = () if one.registered is None else self.filter_warnings.texts(one.registered.filter)
             status.slaves.append(slave_to_proto(SlaveView(one, end), texts))
         return status
 

@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import cycle
 from operator import xor
 
@@ -51,18 +51,6 @@ REQUEST_PUBLIC_KEY = b"\x02"
 _BITS = 2048
 _EXPONENT = 65537
 _PADDING = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
-
-
-def password_of(users: Mapping[str, StoredPassword], user: str) -> StoredPassword:
-    """Return a user's stored password. ``users`` has the passwords of all users who may log in.
-
-    For an unknown user return the entry of another user, which is the same each time. The login then runs like that of
-    a known user, so that an attacker cannot find user names by trying.
-    """
-    if user in users or not users:
-        return users.get(user, StoredPassword())
-    number = hmac.digest(_KEY, user.encode("utf-8", "surrogatepass"), "sha256")
-    return list(users.values())[int.from_bytes(number) % len(users)]
 
 
 def new_nonce() -> bytes:

@@ -27,7 +27,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.logs import logger
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.listening import is_loopback
-from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword, password_of
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
 from dumpfilter.console.limits import unread
@@ -295,7 +295,7 @@ class Connection:
         """
         port, user = self.port, login.user
         # For an unknown user this is the password of another one.
-        password = auth.password_of(port.users, user)
+        password = password_of(port.users, user)
         if password.crypt is not None and password.sha2 is None:
             password = replace(password, sha2=port.proved.get(password.crypt))
         plugins = auth.plugins_for(password, preferred=preferred)

@@ -189,7 +189,7 @@ _LONGEST_OF_SERVERS = 511
 """The length to which servers cut the texts of their own errors, bytes."""
 
 _ER_CON_COUNT_ERROR = 1040
-SERVER_SHUTDOWN = 1053
+_SERVER_SHUTDOWN = 1053
 _ER_UNKNOWN_ERROR = 1105
 
 _MOMENTARY = {
@@ -248,7 +248,7 @@ def failure(error: DumpfilterError) -> SqlError:
     text = str(error).encode("utf-8", "replace")[:MOST_TEXT].decode("utf-8", "ignore")
     if isinstance(error, BinlogMissing):
         return fatal(f"Could not find first log file name in binary log index file ({text})")
-    number = SERVER_SHUTDOWN if isinstance(error, Drained) else _MOMENTARY.get(error.grpc_code)
+    number = _SERVER_SHUTDOWN if isinstance(error, Drained) else _MOMENTARY.get(error.grpc_code)
     return fatal(text) if number is None else SqlError(number, "08S01", text)
 
 

@@ -49,12 +49,12 @@ from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.advance import ReplicaEncoding
-from dumpfilter.master.config import MasterConfig, ReplicaEntry
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import NotRegistered, RegisteredSlave
+from dumpfilter.master.register import DumpOver, NotRegistered, RegisteredSlave
 from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.stream import KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
@@ -274,16 +274,12 @@ class ReplicaConnection(Connection):
         )
         try:
             await self._send_dump(stream)
+        except DumpOver:
+            last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
+            raise answers.Said.SAME_REPLICA.error(self._family, last) from None
         finally:
             dump.close()
             self._log_end(stream, dump)
-        if dump.taken_over and not self._killed.done():
-            if slave.ended_by is not None:
-                raise slave.ended_by
-            if service.stopping:
-                raise SqlError(answers.SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
-            last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
-            raise answers.Said.SAME_REPLICA.error(self._family, last)
         await self.stream.send(eof())
 
     def _start(self, wanted: Wanted, state: answers.SessionState) -> DumpStart:
@@ -363,7 +359,7 @@ class ReplicaConnection(Connection):
             with contextlib.suppress(NotRegistered):
                 service.register.remove(slave.slave_id)
         audit_slave("replica", peer, peer.endpoint, rules=" ".join(map(str, chosen.rules)))
-        await service.reader.serve(functools.partial(service.filter_warnings.texts, slave))
+        await service.reader.serve(functools.partial(service.filter_warnings.log, slave))
         return slave
 
     async def _choose_filter(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
@@ -563,13 +559,6 @@ class ReplicaServer(ClientPort):
         with self.serving(loop):
             log.info("replicas.listening", **log_fields, host=self.endpoint.host, port=self.port)
             yield self.port
-
-    def take_over(self, config: MasterConfig) -> None:
-        """Put the ``[[replica]]`` tables and then the users of a configuration that was read again into force. So a
-        replica of a new user finds its table. Any thread can call this method.
-        """
-        self.service.filters.take_over(config.replicas)
-        self.change_users(config.replica_users, {})
 
     @property
     def listed(self) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 
@@ -28,7 +29,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def access(clock: Clock) -> Access:
-    return Access({"a": StoredPassword.plain("right"), "b": StoredPassword.plain("other")}, clock=clock)
+    users = {"a": StoredPassword.plain("right"), "b": StoredPassword.plain("other")}
+    return Access(lambda: users, clock=clock)
 
 
 def guess(
@@ -101,7 +103,8 @@ def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         Sha2Crypt, "matches", lambda kept, password: hashed.append(password) or matches(kept, password)
     )
-    access = Access({"a": StoredPassword(crypt=Sha2Crypt.of("right"))})
+    users = {"a": StoredPassword(crypt=Sha2Crypt.of("right"))}
+    access = Access(lambda: users)
     for _ in range(5):
         access.check("a", "right", peer=RIGHTFUL)
     assert hashed == ["right"]
@@ -109,7 +112,7 @@ def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(AccessDenied):
             access.check(user, "wrong", peer=RIGHTFUL)
     assert hashed == ["right", "wrong", "wrong"]
-    access.change({"a": StoredPassword(crypt=Sha2Crypt.of("new"))})
+    users = {"a": StoredPassword(crypt=Sha2Crypt.of("new"))}
     with pytest.raises(AccessDenied):
         access.check("a", "right", peer=RIGHTFUL)
 
@@ -140,7 +143,7 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
 ) -> None:
     monkeypatch.setattr(service_module, "LONGEST_TURN", 240.0)
     slow = Slow()
-    access = Access({"a": slow})
+    access = Access(lambda: {"a": slow})
     threads = [
         threading.Thread(target=guess, args=(access, 1), kwargs={"peer": f"ipv4:10.0.{n}.1:1"})
         for n in range(CHECKS_AT_ONCE + 6)
@@ -156,14 +159,31 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
     assert slow.most == CHECKS_AT_ONCE
 
 
-def test_the_check_of_an_unknown_user_costs_what_the_check_of_some_user_costs() -> None:
-    cheap, dear = (StoredPassword(crypt=Sha2Crypt(cost, b"s" * 20, b"d" * 43)) for cost in (4, 8))
-    access = Access({"cheap": cheap, "dear": dear, "plain": StoredPassword.plain("x")})
+def test_the_check_of_an_unknown_user_costs_what_the_check_of_some_user_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cheap, dear = (StoredPassword(crypt=Sha2Crypt.of(password)) for password in ("cheap", "dear"))
+    users = {"cheap": cheap, "dear": dear}
+    access = Access(lambda: users, clock=itertools.count(step=1000).__next__)
+    hashed = []
+    monkeypatch.setattr(Sha2Crypt, "matches", lambda kept, password: hashed.append(kept) or False)
 
-    def cost(user: str) -> int:
-        crypt = access._stand_in(user).crypt
-        return crypt.rounds if crypt else 0
+    def check(user: str, password: str) -> object:
+        hashed.clear()
+        with pytest.raises(AccessDenied):
+            access.check(user, password, peer=GUESSER)
+        (kept,) = hashed
+        return kept
 
-    costs = {user: cost(user) for user in map(str, range(100))}
-    assert set(costs.values()) == {0, 4, 8}
-    assert all(cost(user) == known for user, known in costs.items())
+    names = list(map(str, range(50)))
+    costs = {name: check(name, "x") for name in names}
+    assert set(costs.values()) == {cheap.crypt, dear.crypt}
+    assert all(check(name, "y") is known for name, known in costs.items())
+
+
+def test_the_password_of_another_user_opens_nothing() -> None:
+    """It stands for that of a user who does not exist, so that the check takes as long."""
+    access = Access(lambda: {"a": StoredPassword.plain("right")})
+    with pytest.raises(AccessDenied):
+        access.check("nobody", "right", peer=GUESSER)
+    access.check("a", "right", peer=GUESSER)

@@ -279,7 +279,7 @@ def test_users() -> None:
         assert not client.register(user="repl", password="secret").imposed
         assert client.register(user="other", password="geheim", server_id=8).imposed
         # Wrong passwords cost time, which this test does not want to wait for.
-        client.service.access = Access(config.users, clock=itertools.count(step=1000).__next__)
+        client.service.access = Access(lambda: config.users, clock=itertools.count(step=1000).__next__)
         for user, password in [
             ("repl", ""),
             ("repl", "geheim"),

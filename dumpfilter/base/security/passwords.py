@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dumpfilter.base.errors import OptionError
@@ -34,6 +35,7 @@ _SHA2_ROUNDS = 5
 """The cost of a new hash for caching_sha2_password, thousands of rounds. MySQL's default is 5, too."""
 _SHA2_MOST_ROUNDS = 100
 """The highest cost that a configured hash may have, thousands of rounds. One check then takes about 50 ms."""
+_KEY = secrets.token_bytes(16)
 _ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -134,6 +136,18 @@ class StoredPassword:
         if self.native is None and self.crypt is not None:
             return self.crypt.matches(password)
         return hmac.compare_digest(self.native or b"", StoredPassword.plain(password).native or b"")
+
+
+def password_of(users: Mapping[str, StoredPassword], user: str) -> StoredPassword:
+    """Return a user's stored password. ``users`` has the passwords of all users who may log in.
+
+    For an unknown user return the entry of another user, which is the same each time. The login then runs like that of
+    a known user, so that an attacker cannot find user names by trying.
+    """
+    if user in users or not users:
+        return users.get(user, StoredPassword())
+    number = hmac.digest(_KEY, to_bytes(user), "sha256")
+    return list(users.values())[int.from_bytes(number) % len(users)]
 
 
 def native_hash(password: str) -> str:

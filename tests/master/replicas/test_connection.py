@@ -346,12 +346,10 @@ def test_a_master_that_ends_says_so() -> None:
     with serving(MYSQL) as served, served.connect().greet() as replica:
         replica.dump(flags=0)
         replica.event()
-        service = served.server.service
-        service.stopping = True
-        for slave in service.register.all():
-            slave.dump = 0
-            slave.notify()
-        assert failure(lambda: list(replica.events())) == (1053, "Server shutdown in progress")
+        served.server.service.end_dumps()
+        number, text = failure(lambda: list(replica.events()))
+        assert number == 1053
+        assert text.startswith("drained: the master is shutting down")
 
 
 def test_heartbeats(mysql: Serving) -> None:
@@ -490,7 +488,7 @@ def test_the_register_counts_the_dump(mysql: Serving) -> None:
     assert slave.record.counts.bytes_gtid > 0
     assert list(map(str, slave.filter.rules)) == SHOP
     assert slave.peer.endpoint.startswith("ipv4:127.0.0.1:")
-    assert time.time() - slave.last_seen_at < 300
+    assert time.time() - slave.record.last_seen_at < 300
 
 
 def test_a_filtered_dump_can_begin_inside_a_transaction(mariadb: Serving) -> None:

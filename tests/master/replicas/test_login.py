@@ -117,7 +117,7 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
             config = MasterConfig().model_copy(
                 update={"replicas": (entry("all", [], StoredPassword.plain("new")),)}
             )
-            changing = threading.Thread(target=served.replicas.take_over, args=(config,))
+            changing = threading.Thread(target=served.replicas.change_users, args=(config.replica_users, {}))
             changing.start()
             changing.join()
             return opened(*arguments)
@@ -131,7 +131,9 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
         tables = entry("all", [], StoredPassword.plain("new")), entry("shop", [])
-        served.replicas.take_over(MasterConfig().model_copy(update={"replicas": tables}))
+        config = MasterConfig().model_copy(update={"replicas": tables})
+        served.server.service.reconfigure(config)
+        served.replicas.change_users(config.replica_users, {})
         wait_for(lambda: len(served.replicas.clients) == 1)
         with pytest.raises(pymysql.err.OperationalError):
             old.ask("SELECT @@server_id")
