@@ -20,7 +20,7 @@ import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -256,6 +256,29 @@ def _tiny_chunks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "MIN_CHUNK_SIZE", 1)
         patch.setattr(limits, "MIN_HEARTBEAT_PERIOD", 0.01)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_tls_context() -> Iterator[None]:
+    """Let PyMySQL's connections without options for TLS share a context.
+
+    Each would load all CA certificates of the machine, which takes 25 ms, and verify none.
+    """
+    from pymysql.connections import Connection
+
+    made: dict[str, object] = {}
+    create = Connection._create_ssl_ctx
+
+    def shared(connection: Connection[Any], options: Any) -> object:
+        if options != {}:
+            return create(connection, options)
+        if "default" not in made:
+            made["default"] = create(connection, options)
+        return made["default"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connection, "_create_ssl_ctx", shared)
         yield
 
 
