@@ -6,6 +6,7 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import os
@@ -88,6 +89,7 @@ class Dumpfilter(CommandGroup):
         return "Commands", inspect.cleandoc(after.split('"""', 2)[1])
 
 
+@functools.cache
 def _made(name: str) -> Any:
     from typer.main import get_command
 
@@ -106,6 +108,24 @@ def _made(name: str) -> Any:
         with_settings(function)
     )
     return get_command(alone)
+
+
+def preload(*names: str) -> None:
+    """Import the modules of the sub-commands ``names`` and of the log, and build the options and the deferred models.
+    Forks of this process need not do so again.
+    """
+    import cryptography.hazmat.backends.openssl.backend  # noqa: F401
+    import structlog.stdlib  # noqa: F401
+    from pydantic import BaseModel
+
+    for name in names:
+        for option in _made(name).params:
+            option.get_runtime_param()
+    models = [BaseModel]
+    for model in models:
+        models += model.__subclasses__()
+        if model.__module__.startswith("dumpfilter."):
+            model.model_rebuild(raise_errors=False)
 
 
 app = typer.Typer(

@@ -120,5 +120,5 @@ def master_command(
         write_semantics=rules.binlog_filter_semantics,
         lower_case_table_names=rules.lower_case_table_names,
     )
-    terminal = Console(stderr=True, highlight=False)
+    terminal = Console(stderr=True, highlight=False, emoji=False)
     run_master(options, run, terminal)

@@ -173,6 +173,12 @@ _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
 """The package, and the module of the command line. Its layers do not allow an import statement for ``cli`` here."""
 
+_STARTED = (
+    *("edge", "master.process", "master.source", "master.console", "master.replicas.connection"),
+    *("slave.process", "slave.console"),
+)
+"""The modules that masters and slaves import when they start, without those of their command lines."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -276,8 +282,9 @@ def main() -> None:
         # The caller imports kernels, too, and tells that they are compiled.
         notice.tell = lambda: None
         # A forked child need not import the modules of masters and slaves.
-        for name in ("edge", "master.process", "slave.process", "cli"):
+        for name in _STARTED:
             importlib.import_module(f"{_COMMAND}.{name}")
+        importlib.import_module(f"{_COMMAND}.cli").preload("master", "slave")
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()
         gc.enable()

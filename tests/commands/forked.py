@@ -67,18 +67,15 @@ def forked_commands(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
 def _serve(address: str) -> None:
     """Fork for each request. A child runs its command and does not return."""
     gc.disable()
-    import structlog.stdlib  # noqa: F401
-
     import dumpfilter.analyse.explain
     import dumpfilter.analyse.inspection
     import dumpfilter.analyse.printing
-    import dumpfilter.commands.bandwidth
-    import dumpfilter.commands.master
-    import dumpfilter.commands.slave
     import dumpfilter.master.process
     import dumpfilter.slave.process
     import dumpfilter.spark_jobs  # noqa: F401
-    from dumpfilter.cli import main
+    from dumpfilter.cli import COMMANDS, main, preload
+
+    preload(*COMMANDS)
 
     # Collections of the children leave out these objects, which stay in shared pages.
     gc.freeze()

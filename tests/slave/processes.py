@@ -20,10 +20,10 @@ from tests.slave.relayed import contents
 _LAUNCHER = """
 import gc, json, os, signal, sys, threading
 gc.disable()
-import structlog.stdlib, dumpfilter.commands.master, dumpfilter.commands.slave, dumpfilter.edge
-import dumpfilter.master.process, dumpfilter.master.source, dumpfilter.master.console
+import dumpfilter.edge, dumpfilter.master.process, dumpfilter.master.source, dumpfilter.master.console
 import dumpfilter.master.replicas.connection, dumpfilter.slave.process, dumpfilter.slave.console
-from dumpfilter.cli import main
+from dumpfilter.cli import main, preload
+preload("master", "slave")
 gc.freeze()  # Collections of the children leave out these objects, which stay in shared pages.
 gc.enable()
 assert threading.active_count() == 1, "a fork would lose the other threads"
