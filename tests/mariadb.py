@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import os
@@ -11,6 +12,10 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
 
 from dumpfilter.testbed.servers.server import Process, find_program, free_port, make_data
 from tests.binlog_tools import local_load_directory
@@ -70,23 +75,42 @@ class MariaDb:
         command += ["--innodb-flush-log-at-trx-commit=0", "--server-id=99", *options]
         self._server = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(root / "tmp")})
         deadline = time.monotonic() + 240
-        while subprocess.run([*self.client, "-e", "SELECT 1"], capture_output=True, check=False).returncode:
+        while not self._answers():
             assert self._server.poll() is None, (root / "err.log").read_text()
             assert time.monotonic() < deadline, (root / "err.log").read_text()
-            time.sleep(0.1)
+            time.sleep(0.05)
 
     @property
     def client(self) -> list[str]:
         """The client's command line, which connects as root."""
         return ["mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}"]
 
-    def sql(self, text: str) -> list[list[str]]:
-        """Run statements and return their rows."""
-        done = subprocess.run(
-            [*self.client, "-N", "-B"], input=text, capture_output=True, text=True, check=False
+    def connect(self) -> pymysql.Connection[Any]:
+        """Connect as root. Values come as texts, and a text may have several statements."""
+        return pymysql.connect(
+            unix_socket=str(self.socket),
+            user="root",
+            charset="utf8mb4",
+            autocommit=True,
+            client_flag=CLIENT.MULTI_STATEMENTS,
+            conv={},
+            ssl_disabled=True,
         )
-        assert done.returncode == 0, done.stderr
-        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(pymysql.Error):
+            self.connect().close()
+            return True
+        return False
+
+    def sql(self, text: str) -> list[list[str]]:
+        """Run statements in a session of their own, and return the rows of all of them."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(text)
+            rows = list(cursor.fetchall())
+            while cursor.nextset():
+                rows += cursor.fetchall()
+        return [["NULL" if value is None else value for value in row] for row in rows]
 
     def replay(self, files: list[Path]) -> None:
         """Run ``mariadb-binlog FILES | mariadb``. A message of either program fails the test."""

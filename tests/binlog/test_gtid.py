@@ -420,16 +420,16 @@ def test_intervals_in_descending_order_are_not_moved_one_by_one(kind: type[GtidS
     assert not [entry for entry in profile.getstats() if "insert" in str(entry.code)]
 
 
-def test_a_million_intervals() -> None:
-    """Operations on a million intervals take linear time. Quadratic time would exceed the bound by hours."""
+def test_many_intervals() -> None:
+    """Operations on 250,000 intervals take linear time. Quadratic time would exceed the bound by an hour."""
     key = (parse_uuid(U), "")
     begun = time.process_time()
     a, b = MysqlGtidSet(), MysqlGtidSet()
-    a.add_many(key, np.random.default_rng(1).permutation(np.arange(1, 2_000_001, 2)))
-    b.add_many(key, np.arange(3, 3_000_000, 3))
-    assert sum(1 for _ in a) == 1_000_000
+    a.add_many(key, np.random.default_rng(1).permutation(np.arange(1, 500_001, 2)))
+    b.add_many(key, np.arange(3, 750_000, 3))
+    assert sum(1 for _ in a) == 250_000
     assert len(a | b) == len(a) + len(b) - len(a & b)
     assert len(a - b) == len(a) - len(a & b)
     assert a in (a | b)
     assert decode_previous_gtids(encode_previous_gtids(a)) == a
-    assert time.process_time() - begun < 200
+    assert time.process_time() - begun < 50

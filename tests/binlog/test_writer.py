@@ -47,8 +47,16 @@ def test_rebase(events: list[tuple[int, bytes]], position: int, checksum: bool) 
     cuts = {*range(0, len(run), 1009), *(end + near for end in ends for near in range(-115, 115))}
     for cut in cuts - ends:
         if 0 < cut < len(run):
-            with pytest.raises(BinlogCorrupt, match="incomplete or too short"):
-                rebase(run[:cut], position, checksum=checksum)
+            assert "incomplete or too short" in _refusal(run[:cut], position, checksum)
+
+
+def _refusal(run: bytes, position: int, checksum: bool) -> str:
+    """Return the error of a rebase. pytest.raises would take longer than the rebase."""
+    try:
+        rebase(run, position, checksum=checksum)
+    except BinlogCorrupt as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("size", [100, 65_600, 300_000])

@@ -10,6 +10,7 @@ Rows of bars (:class:`Bars`) are plain HTML, which needs no script. Charts (:cla
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +117,27 @@ def exact_bytes(size: float) -> str:
     return f"{rounded} ({T.human_number(round(size))} bytes)" if size >= 1024 else rounded
 
 
+@functools.cache
+def _engine(package: str) -> jinja2.Environment:
+    """Return the Jinja environment of a package's templates, which compiles each template once."""
+    folders = [jinja2.PackageLoader(one, _TEMPLATES) for one in (package, str(__package__))]
+    engine = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Jinja applies this function to every value in the page, so that invisible characters are shown in every name.
+        # Markup objects are left alone, because they are dumpfilter's own HTML.
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    shown = "bytes rate percent seconds duration"
+    engine.filters |= {name: getattr(T, f"human_{name}") for name in shown.split()}
+    engine.filters |= {"exactly": T.human_number, "utc": T.utc}
+    engine.globals["share"] = T.share
+    return engine
+
+
 def render(
     package: str,
     template: str,
@@ -130,21 +152,8 @@ def render(
     ``charts`` has the line charts by name; None stands for a chart that the page does not have. ``filters`` are further
     Jinja filters by name, and ``values`` the variables of the template.
     """
-    folders = [jinja2.PackageLoader(one, _TEMPLATES) for one in (package, str(__package__))]
-    engine = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(folders),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Jinja applies this function to every value in the page, so that invisible characters are shown in every name.
-        # Markup objects are left alone, because they are dumpfilter's own HTML.
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    shown = "bytes rate percent seconds duration"
-    engine.filters |= {name: getattr(T, f"human_{name}") for name in shown.split()}
-    engine.filters |= {"exactly": T.human_number, "utc": T.utc, **filters}
-    engine.globals["share"] = T.share
+    engine = _engine(package)
+    engine.filters |= filters
     drawn = {name: chart.data for name, chart in charts.items() if chart is not None}
     scripts = [_asset("page.js")] + ([_asset("charts.js")] if drawn else [])
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
