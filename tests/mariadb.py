@@ -110,7 +110,7 @@ class MariaDb:
             rows = list(cursor.fetchall())
             while cursor.nextset():
                 rows += cursor.fetchall()
-        return [["NULL" if value is None else value for value in row] for row in rows]
+        return [[_text(value) for value in row] for row in rows]
 
     def replay(self, files: list[Path]) -> None:
         """Run ``mariadb-binlog FILES | mariadb``. A message of either program fails the test."""
@@ -125,9 +125,16 @@ class MariaDb:
         """Drop all databases but the server's own."""
         own = {"mysql", "information_schema", "performance_schema", "sys"}
         names = [name for (name,) in self.sql("SHOW DATABASES") if name not in own]
-        self.sql("".join(f"DROP DATABASE `{name}`;" for name in names))
+        for name in names:
+            self.sql(f"DROP DATABASE `{name}`")
 
     def close(self) -> None:
         """Stop the server."""
         self._server.terminate()
         self._server.wait(timeout=240)
+
+
+def _text(value: str | bytes | None) -> str:
+    if value is None:
+        return "NULL"
+    return value.decode() if isinstance(value, bytes) else value
