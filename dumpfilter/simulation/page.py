@@ -126,60 +126,6 @@ def ways(results: Results) -> list[Way]:
     return list(found.values())
 
 
-class Comparison(NamedTuple):
-    """A figure that was measured, with the simulated value of the same figure. Both are in bytes, or in microseconds if
-    ``is_time``.
-    """
-
-    what: str
-    variant: str
-    measured: int
-    simulated: int
-    is_time: bool
-
-    @property
-    def difference(self) -> float | None:
-        """The simulated value minus the measured one, as a fraction of the measured one. None if the measured value is
-        0.
-        """
-        return (self.simulated - self.measured) / self.measured if self.measured else None
-
-
-def comparisons(results: Results) -> list[Comparison]:
-    """Return the figures that were both measured and simulated with equal settings, each as a measured and a simulated
-    value. The page shows them side by side.
-    """
-    simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
-    found = []
-    for run in results.runs:
-        if run.method is Method.MEASURED and run.setting in simulated:
-            variant = run.setting.variant.value + (f", run {run.repetition}" if run.repetition > 1 else "")
-            its = _compared(simulated[run.setting])
-            found += [
-                Comparison(key[0], variant, value, its[key], not key[0].startswith("bytes"))
-                for key, value in _compared(run).items()
-                if key in its
-            ]
-    return found
-
-
-def _compared(run: Run) -> dict[tuple[str, str, int], int]:
-    """Return the bytes and times of a run that are compared between a measured run and a simulated one.
-
-    The values are in bytes or microseconds. A key has the figure's title, the name of the link or node, and the
-    outage's index among the link's outages. For a figure that is not about an outage, the index is 0.
-    """
-    found = {}
-    for name, link in by_name(run.links).items():
-        found[f"bytes {name}", name, 0] = link.bytes
-        for number, outage in enumerate(link.outages):
-            if outage.catch_up is not None:
-                found[f"catch-up {name}", name, number] = outage.catch_up
-    for name, node in by_name(run.whole_nodes).items():
-        found |= {(f"{share} {name}", name, 0): getattr(node.lag, share) for share in ("p50", "p99")}
-    return found
-
-
 MOST_CHOICES = 24
 """The maximum number of nodes or links in a chart's menu."""
 LEAST_LAG = 0.001
@@ -412,7 +358,6 @@ def render_page(results: Results) -> str:
         outage_rows=[
             (run, link, outage) for run in results.runs for link in run.links for outage in link.outages
         ],
-        comparisons=comparisons(results),
         title_of=lambda run: title_of(run.setting, run.method),
         value_of=value_of,
         most_lines=MOST_LINES,

@@ -22,9 +22,9 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import AllFilters, OriginFilter, ReplicationFilter
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
+from dumpfilter.topology.notations import to_toml
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_WAYS = 10_000
@@ -154,8 +154,8 @@ class Plan:
     origins: tuple[str, ...]
     """The names of the origins: nodes that write binlogs and read from no other node."""
     nodes: tuple[PlannedNode, ...]
-    descriptions: tuple[NodeDescription, ...] = ()
-    """All nodes of the topology, for reports."""
+    topology: str = ""
+    """The topology in TOML, for reports."""
 
     @cached_property
     def filters(self) -> tuple[FilterKey, ...]:
@@ -235,7 +235,7 @@ def plan_topology(topology: Topology) -> Plan:
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
     origins = tuple(node.name for node in topology.nodes if not node.reads)
-    return Plan(topology.name, origins, tuple(planned), describe(topology))
+    return Plan(topology.name, origins, tuple(planned), to_toml(topology))
 
 
 def _sender(topology: Topology, node: Node) -> Sender:
@@ -245,24 +245,6 @@ def _sender(topology: Topology, node: Node) -> Sender:
         return Sender.SLAVE
     return Sender.FILES if any(topology[one.source].is_files for one in node.reads) else Sender.RECEIVER
 
-
-def describe(topology: Topology) -> tuple[NodeDescription, ...]:
-    """Return name, kind, filter rules, and sources (the nodes that it reads from) of each node of a topology, for
-    reports.
-    """
-    found = []
-    for node in topology.nodes:
-        kind: str = "running server" if node.kind == "running" else node.kind
-        if node.server:
-            kind = f"{_FAMILIES[node.server]} {'replica' if node.reads else 'server'}"
-        is_one = len(node.reads) == 1
-        rules = (rule if is_one else f"{one.source}:{rule}" for one in node.reads for rule in one.rules)
-        reads = tuple(one.source for one in node.reads)
-        found.append(NodeDescription(name=node.name, kind=kind, reads=reads, rules=tuple(rules)))
-    return tuple(found)
-
-
-_FAMILIES = {"mariadb": "MariaDB", "mysql": "MySQL"}
 
 MASTER = "master"
 """The name of the only node that writes a binlog, and of its master, in a plan that is made from a slaves file."""

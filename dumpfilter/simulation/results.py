@@ -249,16 +249,6 @@ class SourceFigures(Model):
         return (self.last_time or 0) - (self.first_time or 0)
 
 
-class NodeDescription(Model):
-    """One node of the topology, with its kind (such as slave), the nodes that it reads from, and its filter rules."""
-
-    name: str
-    kind: str
-    reads: tuple[str, ...]
-    rules: tuple[str, ...]
-    """The rules of all channels. A rule of one channel begins with ``CHANNEL:`` if the node has several."""
-
-
 class Results(Model):
     """All results of a simulation, which computes lag and traffic, or of an experiment. An experiment measures lag and
     traffic, and its results also have a simulation of each run if possible.
@@ -268,8 +258,8 @@ class Results(Model):
     name: str
     command: str = "dumpfilter simulate"
     sources: tuple[SourceFigures, ...]
-    nodes: tuple[NodeDescription, ...] = ()
-    """The nodes of the topology. Empty if the slaves come from a slaves file."""
+    topology: str = ""
+    """The topology in TOML. Empty if the slaves come from a slaves file."""
     limit: int
     """The limit of the lag, microseconds. Runs count the time above it, and searches look for values with which
     the lag is at most the limit.

@@ -143,7 +143,7 @@ def simulate(
     return Results(
         name=plan.name,
         sources=tuple(_source(name, traffics[name]) for name in plan.origins if name in traffics),
-        nodes=plan.descriptions,
+        topology=plan.topology,
         limit=options.limit,
         runs=runs,
         found=found,

@@ -46,7 +46,7 @@ from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.nodes import Master, Slave, StartedServer
 from dumpfilter.testbed.values import NOWHERE, Place
-from dumpfilter.topology import parse_toml_topology, topology_from
+from dumpfilter.topology import parse_toml_topology, to_toml, topology_from
 from dumpfilter.topology.links.shape import Happening, Outage
 from dumpfilter.topology.model import Node, NodeError, Rate, Reading, Texts, Time, Topology, check_topology
 
@@ -520,7 +520,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
         name=experiment.name,
         command="dumpfilter topology run",
         sources=sources,
-        nodes=plans.describe(experiment.topology),
+        topology=to_toml(experiment.topology),
         limit=limit,
         runs=tuple(runs),
         warnings=tuple(dict.fromkeys(warnings)),

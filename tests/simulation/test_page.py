@@ -9,7 +9,6 @@ import pytest
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page import (
     by_name,
-    comparisons,
     frontier_plot,
     lag_plot,
     look_of,
@@ -120,23 +119,18 @@ def test_a_burst_has_no_average() -> None:
 
 
 def test_measured_figures_stand_beside_simulated_ones() -> None:
-    found = comparisons(measured())
-    assert {one.difference for one in found} <= {0.0, None}
-    assert {one.what for one in found} >= {"bytes m:web", "p50 web", "p99 all", "catch-up m:web"}
     page = render_page(measured())
-    assert "Simulation and measurement" in page
-    assert "measured, run 2" in page or "run 2" in page
+    for text in ("filter-on-master, measured", "<small>run 2</small>", "filter-on-master</td>"):
+        assert text in page
+    plot = lag_plot(measured())
+    assert plot is not None
+    assert {look.name for look in plot.looks} >= {"filter on the master", "filter on the master, measured"}
 
 
-def test_each_measured_node_and_link_of_a_simulated_group_is_compared() -> None:
-    simulated, other = regrouped().runs
-    alone = other.model_copy(update={"method": Method.MEASURED, "setting": simulated.setting})
-    found = comparisons(regrouped().model_copy(update={"runs": (simulated, alone)}))
-    assert {one.what for one in found} == {
-        f"{what} {name}"
-        for node in "ab"
-        for what, name in [("bytes", f"m:{node}"), ("catch-up", f"m:{node}"), ("p50", node), ("p99", node)]
-    }
+def test_the_page_has_the_topology_line_by_line() -> None:
+    page = html.unescape(render_page(usual()))
+    assert usual().topology in page
+    assert 'rules = ["replicate-do-db=a"]' in page
 
 
 def test_hostile_names_are_no_html() -> None:

@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.simulation.results import Method, Results, Variant
 from dumpfilter.testbed.experiment import Experiment, Load, Phase, run_experiment
-from dumpfilter.topology import master, server, slave
+from dumpfilter.topology import master, server, slave, to_toml
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import Node, Topology, Workload
 
@@ -89,13 +89,7 @@ def test_statements_reach_slaves_and_replicas_and_plain_replication_sends_everyt
     results = run_experiment(experiment)
     check_agreement(results)
     plain, filtered, replicas = (run for run in results.runs if run.method is Method.MEASURED)
-    assert [node.kind for node in results.nodes] == [
-        "MariaDB server",
-        "master",
-        "slave",
-        "slave",
-        "MariaDB replica",
-    ]
+    assert results.topology == to_toml(topology)
     transactions = {node.name: node.transactions for node in filtered.nodes}
     assert 0 < transactions["web"] < transactions["replica"] == transactions["m"]
     assert [link.name for link in plain.links] == ["db:web", "db:replica", "web:end"]
