@@ -14,7 +14,7 @@ from rich.text import Text
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate, human_seconds
 from dumpfilter.base.printable import printable
-from dumpfilter.testbed.values import TestbedStatus
+from dumpfilter.testbed.values import TestbedStatus, sum_known
 from dumpfilter.topology.links.shape import LinkShape
 
 REFRESH_SECONDS = 0.5
@@ -44,15 +44,16 @@ def report_view(report: dict[str, Any]) -> RenderableType:
     rows = (
         (
             name,
-            bytes_or_nothing(node["bytes_received"]),
-            bytes_or_nothing(node["bytes_saved"]),
+            bytes_or_nothing(sum_known(one["bytes_received"] for one in node["channels"])),
+            bytes_or_nothing(node["saved"]),
             *(human_seconds(node["lag"][key]) for key in lags.values()),
         )
         for name, node in report["nodes"].items()
+        if "lag_over_time" in node
     )
     figures = ("received", "saved", *lags)
     nodes = table(("node", *figures), rows, numbers=figures, framed=False)
-    head = Text(f"{report['name']}, {human_seconds(report['seconds'])}", style="bold")
+    head = Text(f"{report['name']}, {human_seconds(report['uptime'])}", style="bold")
     return Group(head, Text(), _with_links(nodes, report))
 
 

@@ -24,7 +24,7 @@ def main() -> None:
     print("site         sent     saved     behind at the end of the load")
     for name in SITES:
         sent = report["links"][f"m:{name}"]["bytes_to_target"]
-        saved = report["nodes"][name]["bytes_saved"]
+        saved = report["nodes"][name]["saved"]
         print(f"{name:10} {sent // KIB:5} KiB {saved // KIB:5} KiB     {behind[name].bytes // KIB:5} KiB")
     print("law: every site has what its filter keeps of the source's data, and the source's place and GTIDs")
 
