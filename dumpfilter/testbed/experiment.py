@@ -382,17 +382,9 @@ class Logged:
     events: int = 0
 
 
-class Log(NamedTuple):
-    """The transactions of a binlog or relay log, in the order of the log."""
-
-    before: Logged
-    """The events of the source before the first transaction, as one entry."""
-    transactions: list[Logged]
-
-
-def read_log(watched: WatchedSet) -> Log:
+def read_log(watched: WatchedSet) -> list[Logged]:
     """Read a binlog or relay log, and return its transactions with the times at which these were complete in the log.
-    An incomplete last event is left out.
+    The first item has the source's events before the first transaction. An incomplete last event is left out.
 
     A transaction that an outage interrupted, and that the source sent again, is returned once.
     """
@@ -404,7 +396,7 @@ def read_log(watched: WatchedSet) -> Log:
     for one in transactions:
         reached = watched.reached(one.end)
         one.time = -1 if reached is None else _microseconds(reached)
-    return Log(before, transactions)
+    return [before, *transactions]
 
 
 def _read(paths: Iterable[Path]) -> list[Logged]:
@@ -482,7 +474,7 @@ class Measured(NamedTuple):
     setting: Setting
     committed: Mapping[str, Committed]
     """The committed transactions of each node that writes a binlog, by the node's name."""
-    received: Mapping[tuple[str, str], Log]
+    received: Mapping[tuple[str, str], list[Logged]]
     """The received log of each channel, by the names of the node and of the source that it reads."""
     crossed: Mapping[str, int]
     """The bytes that crossed each link and reached its target, with the protocols' overhead, by the link's name."""
@@ -666,7 +658,7 @@ def _committed(log: WatchedSet, plan: plans.Plan, begin: int) -> Committed:
     began, microseconds (``time.monotonic``).
     """
     traffic: plans.SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
-    by_end = {one.end: one for one in read_log(log).transactions}
+    by_end = {one.end: one for one in read_log(log)[1:]}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
     found = [by_end[Place(traffic.files[file], end)] for file, end in places]
     times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
@@ -744,13 +736,13 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
     leg = channel.legs[-1]
     sharing = [one for one in node.channels if one.legs[-1].link == leg.link]
     is_first = channel is sharing[0]
-    origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
+    origin, (before, *log) = measured.committed[channel.origin], measured.received[node.name, channel.name]
     traffic = origin.traffic
     crossed = flow.content(traffic, last.form, last.filter)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
 
-    received = [(origin.keys[one.key], one) for one in log.transactions if one.key in origin.keys]
+    received = [(origin.keys[one.key], one) for one in log if one.key in origin.keys]
     times = np.full(len(traffic), -1, np.int64)
     for transaction, one in received:
         times[transaction] = one.time
@@ -760,7 +752,7 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
 
     parts = [one for _, one in received]
     if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
-        parts.append(log.before)
+        parts.append(before)
     nbytes = sum(one.bytes for one in parts)
     # A real replica in place of a slave reads MySQL's protocol, too.
     if last.form in (flow.Form.PACKETS, flow.Form.STAND_INS):

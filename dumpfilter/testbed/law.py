@@ -248,7 +248,7 @@ class References:
         found = self._nodes.get(name)
         if not isinstance(found, StartedServer):
             reads = tuple(feed.reading for feed in feeds)
-            hidden = model.with_(name=f"reference-of-{name}", reads=reads, tls=False, gtid=True)
+            hidden = model.with_(name=f"reference-of-{name}", reads=reads, tls=False)
             found = self._nodes[name] = StartedServer(self._ground, hidden, feeds)
         found.start()
         return found

@@ -419,11 +419,7 @@ class StartedServer(SqlNode):
             tls=node.is_own and self.node.family == "mysql",
             ca=self._ground.certificate if node.tls else None,
         )
-        place = None
-        if not self.node.gtid:
-            files = feed.origin.watched.files()
-            place = Place(files[0][0].name if files else "", 4)
-        self.server.set_source(address, feed.channel, place=place)
+        self.server.set_source(address, feed.channel)
         self.server.control("START", [feed.channel])
 
     def _end(self, *, in_order: bool) -> None:

@@ -61,7 +61,7 @@ Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
 KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "server": ("server", "program", "root", "init", "gtid"),
+    "server": ("server", "program", "root", "init"),
     "running": ("connect",),
     "recording": ("binlogs", "speed"),
     "workload": ("workload",),
@@ -315,8 +315,6 @@ class Node(Model):
     """The root directory of another system with MySQL, so that a machine with MariaDB can start MySQL's server."""
     init: Texts = ()
     """SQL statements that run once, when the server is new."""
-    gtid: bool = True
-    """Whether a replica continues by GTIDs. False: by binlog file and position."""
     connect: str | None = None
     """The URL of a server that runs already. The topology reads from it, and never stops it."""
     binlogs: Annotated[Path, PlainSerializer(str)] | None = None
@@ -748,7 +746,7 @@ def _problems_of_master(node: Node, sources: list[Node]) -> Problems:
 def _problems_of_server(topology: Topology, node: Node, sources: list[Node]) -> Problems:
     if node.root and node.server != "mysql":
         yield "root", "goes with server = mysql only; leave it out"
-    for reading, source in zip(node.reads, sources, strict=True):
+    for source in sources:
         if source.is_files:
             yield "from", f"a real server cannot read the files of {source.name}; put a master between"
         for writer in topology.writers[source.name].values():
@@ -756,9 +754,6 @@ def _problems_of_server(topology: Topology, node: Node, sources: list[Node]) -> 
             if family not in (None, node.server):
                 what = f"a {node.server} server cannot replicate from {writer.name}, which is {family}"
                 yield "server", f"{what}; say server = {family}"
-        if not node.gtid and node.server == "mysql" and reading.rules and source.is_own:
-            what = "a MySQL replica by file and position gets wrong positions behind a filter"
-            yield "gtid", f"{what}; leave gtid out, or leave the rules out"
 
 
 def _problems_of_address(url: str) -> Problems:

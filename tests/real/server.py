@@ -54,6 +54,12 @@ State = dict[str, dict[str, dict[str, Any]]]
 GONE = (2003, 2006, 2013, 2055)
 """Errors of the client: no server, server gone, connection lost."""
 
+_BY_PLACE: Mapping[Family, str] = {
+    "mariadb": "MASTER_USE_GTID=no, MASTER_LOG_FILE={}, MASTER_LOG_POS={}",
+    "mysql": "SOURCE_AUTO_POSITION=0, SOURCE_LOG_FILE={}, SOURCE_LOG_POS={}",
+}
+"""By family, the settings with which a replica begins at a position of the source's binlog."""
+
 _OPTIONS: Mapping[Family, tuple[str, ...]] = {
     "mariadb": (
         *("--skip-slave-start", "--gtid-strict-mode=ON", "--local-infile=1"),
@@ -205,7 +211,11 @@ class RealServer(Server):
     ) -> None:
         """Tell the replica its source: by GTID, or by file and position from a place on."""
         address = SourceAddress(ADDRESS, port, user, password)
-        self.set_source(address, place=start)
+        self.set_source(address)
+        if start is not None:
+            # MySQL refuses a position beside SOURCE_AUTO_POSITION = 1.
+            by_place = _BY_PLACE[self.family].format(quoted(start.file), start.position)
+            self.sql(self.dialect.changed("", by_place))
 
     def set_filter(self, rules: Sequence[str]) -> None:
         """Set the replica's own filter, and empty the kinds of rules that have none here.

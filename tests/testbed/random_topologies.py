@@ -188,8 +188,6 @@ class _Builder:
             self._name(),
             family,
             [self._reading(source) for source in picked],
-            # MySQL's positions are wrong behind a filter.
-            gtid=family == "mysql" or len(picked) > 1 or self._chance.random() < 0.8,
             root=_ROOT.get(family),
             tls=self._tls,
         )
@@ -275,8 +273,6 @@ def _schema(origin: str) -> Iterator[str]:
 
 def _steps(chance: random.Random, topology: Topology) -> Iterator[Step]:
     nodes = [node.name for node in topology.nodes]
-    # After a crash such a replica repeats transactions, since its position is not in the tables.
-    not_killed = {node.name for node in topology.nodes if node.server and not node.gtid}
     links = [each.name for each in topology.links]
     for _ in range(chance.randint(3, _MOST_STEPS)):
         yield Step("pause", number=chance.choice((0.05, 0.1, 0.3, 0.6)))
@@ -291,7 +287,7 @@ def _steps(chance: random.Random, topology: Topology) -> Iterator[Step]:
             yield Step(what, chance.choice(links), number)
         else:
             what, target = chance.choice(_FAULTS_OF_NODES), chance.choice(nodes)
-            yield Step("restart" if what == "kill" and target in not_killed else what, target)
+            yield Step(what, target)
 
 
 @st.composite

@@ -64,7 +64,6 @@ def _server(draw: st.DrawFn, name: str, reads: Sequence[Reading] = ()) -> Node:
         reads,
         program=draw(st.none() | st.just("/usr/sbin/mariadbd")),
         init=draw(st.lists(st.sampled_from(TEXTS), max_size=2)),
-        gtid=draw(st.booleans()),
         options=_options(draw),
     )
 

@@ -187,11 +187,6 @@ def error_of(text: str) -> str:
             "m >> w[root=/opt/mysql]",
             "topology string: w[root]: goes with server only; leave it out, or say server",
         ),
-        (
-            "m[server=mysql] >> f >> w[server=mysql, gtid=no, do-db=a]",
-            "topology string: w[gtid]: a MySQL replica by file and position gets wrong positions behind a filter; "
-            "leave gtid out, or leave the rules out",
-        ),
         # the string's form
         ("m > web", "topology string: column 3: '>' has no meaning here; write NODE >> NODE[KEY=VALUE]"),
         ("m >> ", "topology string: column 6: a node is missing at the end"),

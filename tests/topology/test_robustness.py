@@ -39,7 +39,7 @@ PIECES = (
         " ",
         "do=a.b",
         "connect=mysql://a@b/",
-        "gtid=no",
+        "tls=yes",
     ),
 )
 VALUES = st.recursive(
@@ -65,7 +65,7 @@ KEYS = st.sampled_from(
         "speed",
         "connect",
         "init",
-        "gtid",
+        "tls",
         "program",
         "root",
     )

@@ -85,25 +85,21 @@ class Dialect(SimpleNamespace):
         clauses = ", ".join(f"{kind.sql_name} = ({', '.join(each)})" for kind, each in values.items())
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
-    def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
+    def follow(self, channel: str, source: SourceAddress) -> str:
         """Return the statement (``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``) that sets the source of a
         replication channel.
 
-        ``channel`` is the channel's name, empty for the default channel. Replication begins at the position ``place``
-        of the source's binlog. With None it begins by GTID.
+        ``channel`` is the channel's name, empty for the default channel. Replication begins by GTID, after the
+        transactions that the server has applied.
         """
-        prefix, how, tls = self.source, self.by_gtid, f"{self.source}_SSL"
-        if place is not None:
-            how = (
-                f"{self.by_place}, {prefix}_LOG_FILE={quoted(place.file)}, {prefix}_LOG_POS={place.position}"
-            )
+        prefix, tls = self.source, f"{self.source}_SSL"
         ca = f"{tls}_CA={quoted(str(source.ca))}, " if source.ca else ""
         return self.changed(
             channel,
             f"{prefix}_HOST={quoted(source.host)}, {prefix}_PORT={source.port}, "
             f"{prefix}_USER={quoted(source.user)}, {prefix}_PASSWORD={quoted(source.password)}, "
             f"{tls}={int(source.tls or bool(ca))}, {ca}{tls}_VERIFY_SERVER_CERT={int(bool(ca))}, "
-            f"{prefix}_CONNECT_RETRY=1, {prefix}_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}",
+            f"{prefix}_CONNECT_RETRY=1, {prefix}_HEARTBEAT_PERIOD={_HEARTBEAT}, {self.by_gtid}",
         )
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:

@@ -36,20 +36,20 @@ def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: Generated
     log = read_log(GivenFiles(*made.files))
     traffic = read_traffic(made.index, [], ThreadRunner())
     assert len(made.files) > 1
-    assert len(log.transactions) == len(traffic) == made.transactions
-    assert [one.end.position for one in log.transactions] == traffic.end.tolist()
-    assert log.before.bytes + sum(one.bytes for one in log.transactions) == traffic.sent(None).bytes.sum()
-    assert log.before.events + sum(one.events for one in log.transactions) == traffic.sent(None).events.sum()
-    assert len({one.key for one in log.transactions}) == len(log.transactions)
+    assert len(log[1:]) == len(traffic) == made.transactions
+    assert [one.end.position for one in log[1:]] == traffic.end.tolist()
+    assert log[0].bytes + sum(one.bytes for one in log[1:]) == traffic.sent(None).bytes.sum()
+    assert log[0].events + sum(one.events for one in log[1:]) == traffic.sent(None).events.sum()
+    assert len({one.key for one in log[1:]}) == len(log[1:])
 
 
 def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedSet) -> None:
     first = made.files[0]
-    last = read_log(GivenFiles(first)).transactions[-1].end
+    last = read_log(GivenFiles(first))[-1].end
     log = GivenFiles(*made.files)
     for at, end in enumerate((0, last.position - 1, last.position), start=1):
         log.note_end(Place(first.name, end), float(at))
-    found = read_log(log).transactions
+    found = read_log(log)[1:]
     own = [one.time for one in found if one.end.file == first.name]
     assert own == [2_000_000] * (len(own) - 1) + [3_000_000]
     assert {one.time for one in found[len(own) :]} == {-1}
@@ -58,18 +58,18 @@ def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedS
 def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedSet, tmp_path: Path) -> None:
     whole = read_log(GivenFiles(made.files[0]))
     cut = tmp_path / made.files[0].name
-    cut.write_bytes(made.files[0].read_bytes()[: whole.transactions[-1].end.position - 1])
+    cut.write_bytes(made.files[0].read_bytes()[: whole[-1].end.position - 1])
     found = read_log(GivenFiles(cut))
-    assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
-    assert found.transactions[-1].end < whole.transactions[-1].end
-    assert found.transactions[:-1] == whole.transactions[:-1]
+    assert [one.key for one in found[1:]] == [one.key for one in whole[1:]]
+    assert found[-1].end < whole[-1].end
+    assert found[:-1] == whole[:-1]
 
 
 def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_path: Path) -> None:
     whole = read_log(GivenFiles(made.files[0]))
-    first = whole.transactions[0]
+    first = whole[1]
     cut = tmp_path / made.files[0].name
     cut.write_bytes(made.files[0].read_bytes()[: first.end.position - 1])
-    assert read_log(GivenFiles(cut)).transactions[0].bytes < first.bytes
+    assert read_log(GivenFiles(cut))[1].bytes < first.bytes
     found = read_log(GivenFiles(cut, made.files[0]))
-    assert (found.transactions, found.before.bytes) == (whole.transactions, whole.before.bytes)
+    assert (found[1:], found[0].bytes) == (whole[1:], whole[0].bytes)

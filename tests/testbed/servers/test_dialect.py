@@ -6,7 +6,6 @@ import pytest
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.sql import DIALECTS, SourceAddress, quoted
-from dumpfilter.testbed.values import Place
 
 SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")
 RULES = {"": ["replicate-do-db=shop"], "east": ["--replicate-wild-do-table=hr.%"]}
@@ -41,17 +40,15 @@ def test_mysql_needs_a_statement_for_the_rules_of_a_new_channel() -> None:
 
 
 @pytest.mark.parametrize("family", ["mariadb", "mysql"])
-def test_a_channel_follows_by_gtid_or_from_a_place(family: str) -> None:
+def test_a_channel_follows_by_gtid(family: str) -> None:
     words = DIALECTS[family]  # type: ignore[index]
-    by_gtid = words.follow("east", SOURCE, None)
+    by_gtid = words.follow("east", SOURCE)
     assert "'it''s'" in by_gtid
     assert "'east'" in by_gtid
     assert "AUTO_POSITION=1" in by_gtid or "USE_GTID=slave_pos" in by_gtid
     assert "LOG_FILE" not in by_gtid
-    from_place = words.follow("", SOURCE, Place("bin.000002", 4))
-    assert "_LOG_FILE='bin.000002'" in from_place
-    assert "_LOG_POS=4" in from_place
-    assert "CHANNEL" not in from_place
+    assert "'east'" not in words.follow("", SOURCE)
+    assert "CHANNEL" not in words.follow("", SOURCE)
 
 
 def test_literals_are_escaped_for_both_families() -> None:
