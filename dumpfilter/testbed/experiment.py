@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -191,10 +190,6 @@ def _check_names(key: str, names: Iterable[str], known: list[str], what: str) ->
 KEEP_RELAY_LOGS = "--relay-log-purge=0"
 """The option by which a real replica keeps applied relay logs, from which its received transactions are read."""
 
-CONNECT_RETRY = "--connect-retry"
-SHORT_RETRY = f"{CONNECT_RETRY}=0.1"
-"""The option by which a slave of dumpfilter reconnects soon after an outage. Its waits are random."""
-
 FILTER_ON_SLAVE = "--filter-on=slave"
 
 
@@ -256,7 +251,7 @@ def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> 
         def link(one: Reading) -> dict[str, Any]:
             return {"link": replace(one.link, outages=outages.get(f"{one.source}:{node.name}", ()))}
 
-        return _keeping(_with_reads(node, link))
+        return _with_reads(node, link)
 
     return Topology(tuple(map(node_for, topology.nodes)), topology.name)
 
@@ -339,16 +334,10 @@ def _origins(topology: Topology, node: Node) -> list[Node]:
 
 
 def _keeping(node: Node) -> Node:
-    """Return the node with options that a measured run needs.
-
-    A real replica (MySQL or MariaDB server) keeps its relay logs, from which its lag is measured. A slave of dumpfilter
-    reconnects soon after an outage, unless the user has set the interval. Other nodes are returned unchanged.
+    """Return the node with the option by which a real replica (MySQL or MariaDB server) keeps its relay logs. The lag
+    of the replica is measured from these logs. Other nodes are returned unchanged.
     """
-    if node.kind == "slave" and plans.number_of(node, CONNECT_RETRY) is None:
-        return node.with_options(SHORT_RETRY)
-    if node.server and node.reads:
-        return node.with_options(KEEP_RELAY_LOGS)
-    return node
+    return node.with_options(KEEP_RELAY_LOGS) if node.server and node.reads else node
 
 
 # -- the logs of a run
@@ -588,27 +577,25 @@ def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callab
     end.
     """
     end = time.monotonic() + phase.seconds
-    undo: list[Callable[[], object]] = []
 
     def links(given: Iterable[str]) -> list[TestbedLink]:
         return [bed.link(names[name]) for name in given if name in names]
 
     for link in links(phase.cut):
         link.cut()
-        undo.append(link.heal)
     for link in links(phase.silent):
         link.silence()
-        undo.append(link.heal)
     for name, change in phase.links.items():
         for link in links([name]):
-            undo.append(partial(link.set, **{key: getattr(link.shape, key) for key in vars(change)}))
             link.set(**{key: value for key, value in vars(change).items() if value is not None})
-    for node in (bed[name] for name in phase.killed if name in bed.nodes):
+    killed = [bed[name] for name in phase.killed if name in bed.nodes]
+    for node in killed:
         node.kill()
-        undo.append(node.start)
     wait(end - time.monotonic())
-    for one in undo:
-        one()
+    for link in links(dict.fromkeys((*phase.cut, *phase.silent, *phase.links))):
+        link.restore()
+    for node in killed:
+        node.start()
 
 
 @contextlib.contextmanager

@@ -407,6 +407,11 @@ class StartedServer(SqlNode):
         if self._watched is None:
             for feed in self.feeds:
                 self._follow(feed)
+            if len(self.feeds) > 1 and self.node.family == "mysql":
+                # MySQL applies the rules on its command line to the channels that exist when it starts.
+                self.server.stop()
+                self.server.start(self._ground.start_timeout)
+            self.server.control("START", [feed.channel for feed in self.feeds])
             self._watched = WatchedSet(self.server.data / self.server.value("@@GLOBAL.log_bin_index"))
             self._ports = {"sql": self.port}
 
@@ -420,7 +425,6 @@ class StartedServer(SqlNode):
             ca=self._ground.certificate if node.tls else None,
         )
         self.server.set_source(address, feed.channel)
-        self.server.control("START", [feed.channel])
 
     def _end(self, *, in_order: bool) -> None:
         (self.server.stop if in_order else self.server.kill)()

@@ -21,7 +21,7 @@ from pymysql.cursors import Cursor
 
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
-from dumpfilter.filter.rules import RuleKind, parse_option
+from dumpfilter.filter.rules import Rule, RuleKind, ValueForm, parse_option
 from dumpfilter.testbed.servers.server import (
     ADDRESS,
     Process,
@@ -31,7 +31,7 @@ from dumpfilter.testbed.servers.server import (
     find_program,
     free_port,
 )
-from dumpfilter.testbed.servers.sql import Account, SourceAddress, identifier, quoted, sql_value, status_rows
+from dumpfilter.testbed.servers.sql import Account, SourceAddress, identifier, quoted, status_rows
 from dumpfilter.testbed.values import Place
 from tests.mariadb import USER, spawn_bound
 
@@ -372,6 +372,21 @@ class OtherMariaDb(RealServer):
         command += [f"--datadir={self._inside(str(directory.resolve()))}"]
         command += ["--skip-test-db", "--auth-root-authentication-method=normal"]
         subprocess.run(command, check=True, capture_output=True)
+
+
+def sql_value(rule: Rule) -> str:
+    """Return the value of a filter rule, such as the table of an ignore rule, as the statement CHANGE REPLICATION
+    FILTER spells it. The value is quoted where MySQL requires quotes.
+    """
+    match rule.kind.form:
+        case ValueForm.DATABASE_PAIR:
+            return f"({identifier(rule.pair[0])}, {identifier(rule.pair[1])})"
+        case ValueForm.WILD_TABLE:
+            return quoted(rule.value)
+        case ValueForm.TABLE:
+            return ".".join(map(identifier, rule.value.split(".", 1)))
+        case _:
+            return identifier(rule.value)
 
 
 def as_text(value: str | bytes) -> str:

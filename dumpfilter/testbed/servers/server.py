@@ -101,10 +101,7 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     path = shutil.which(named) if named else _which(words.program)
     if path is None and named:
         raise ServerMissing(f"{named}: no such program: name the program of a {words.title} server")
-    cure = (
-        f"install {words.title} (apt-get install {words.package}; beside the other family unpack the tar archive of "
-        f"{words.archive}), or name its program with the variable {words.variable}"
-    )
+    cure = f"{_how_to_install(family)}, or name its program with the variable {words.variable}"
     if family == "mysql":
         cure += ", or install it into another system and name the system with root = DIR"
     if path is None:
@@ -121,6 +118,20 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
         oldest = ".".join(map(str, words.oldest))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
     return program
+
+
+def _how_to_install(family: Family) -> str:
+    """Return advice for the user on how to install a server of a family, as the end of an error's text.
+
+    The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
+    """
+    ours, other = sql.DIALECTS[family], sql.DIALECTS["mariadb" if family == "mysql" else "mysql"]
+    if _which(other.program) is not None:
+        return (
+            f"unpack {ours.title}'s tar archive for Linux ({ours.archive}), since its packages would remove "
+            f"{other.title}, which this machine has"
+        )
+    return f"install {ours.title} (apt-get install {ours.package})"
 
 
 def _which(program: str, *before: str) -> str | None:
@@ -519,19 +530,15 @@ class Server(sql.SqlServer):
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
     def set_source(self, source: sql.SourceAddress, channel: str = "") -> None:
-        """Set the source from which a replication channel reads, and the channel's filter rules. The caller starts the
-        channel's threads afterwards. A channel that exists already is stopped first.
+        """Set the source from which a replication channel reads by GTID, after the transactions that the server has
+        applied. The caller starts the channel's threads afterwards. A channel that exists already is stopped first.
 
-        ``channel`` is the channel's name, empty for the default channel. Replication begins by GTID, after the
-        transactions that the server has applied.
-
-        The rules are those of the channel in :attr:`rules`. They are set here for a named channel of MySQL only, since
-        the command line sets all others. Raises TestbedError if the server does not run or refuses a statement.
+        ``channel`` is the channel's name, empty for the default channel. On MySQL the rules of a named channel count
+        from the next start of the server on. Raises TestbedError if the server does not run or refuses a statement.
         """
         if any(state.channel == channel for state in sql.channel_states(self)):
             self.control("STOP", [channel])
-        rules = self.dialect.new_channel_rules(channel, self.rules.get(channel, ()))
-        self.sql(self.dialect.follow(channel, source), *rules)
+        self.sql(self.dialect.follow(channel, source))
 
 
 def free_port() -> int:

@@ -20,7 +20,6 @@ import pymysql
 from dumpfilter.base.errors import GtidError
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Place
 
@@ -68,22 +67,6 @@ class Dialect(SimpleNamespace):
                 form = self.channel_rule if channel else "--{option}={value}"
                 found.append(form.format(channel=channel, option=option, value=value))
         return found
-
-    def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
-        """Return the SQL statements that set the filter rules of a channel which did not exist when the server started.
-
-        Each of ``rules`` is a text such as ``replicate-do-db=shop``, with or without leading dashes. The list is empty
-        for MariaDB, for the default channel (an empty name), and without rules. MariaDB applies the rules on its
-        command line (:meth:`rule_options`) to new channels, too.
-        """
-        if self.family == "mariadb" or not channel or not rules:
-            return []
-        values: dict[BaseRuleKind, list[str]] = {}
-        for given in rules:
-            rule = parse_option(f"--{given.removeprefix('--')}")
-            values.setdefault(rule.kind, []).append(sql_value(rule))
-        clauses = ", ".join(f"{kind.sql_name} = ({', '.join(each)})" for kind, each in values.items())
-        return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress) -> str:
         """Return the statement (``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``) that sets the source of a
@@ -174,21 +157,6 @@ def quoted(text: str) -> str:
 def identifier(name: str) -> str:
     """Return ``name`` as an SQL identifier in backquotes, with backquotes inside doubled."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def sql_value(rule: Rule) -> str:
-    """Return the value of a filter rule, such as the table of an ignore rule, as the statement CHANGE REPLICATION
-    FILTER spells it. The value is quoted where MySQL requires quotes.
-    """
-    match rule.kind.form:
-        case ValueForm.DATABASE_PAIR:
-            return f"({identifier(rule.pair[0])}, {identifier(rule.pair[1])})"
-        case ValueForm.WILD_TABLE:
-            return quoted(rule.value)
-        case ValueForm.TABLE:
-            return ".".join(map(identifier, rule.value.split(".", 1)))
-        case _:
-            return identifier(rule.value)
 
 
 # -- the client

@@ -7,7 +7,6 @@ from unittest.mock import MagicMock, call
 
 from dumpfilter.testbed import Testbed
 from dumpfilter.testbed.experiment import Change, Phase, run_phase
-from dumpfilter.topology.links.shape import LinkShape
 
 
 class NotedBed:
@@ -19,9 +18,7 @@ class NotedBed:
         self.asked = MagicMock()
 
     def link(self, name: str) -> Any:
-        link = getattr(self.asked, name.replace(":", "_"))
-        link.shape = LinkShape(2_000_000, 0.05)
-        return link
+        return getattr(self.asked, name.replace(":", "_"))
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self.asked, name)
@@ -41,8 +38,7 @@ def test_a_phase_has_the_faults_of_the_links_and_nodes_that_run() -> None:
         call.db_web.set(delay=1.0),
         call.web.kill(),
         call.wait(seconds),
-        call.db_web.heal(),
-        call.web_end.heal(),
-        call.db_web.set(rate=2_000_000, delay=0.05, jitter=0.0),
+        call.db_web.restore(),
+        call.web_end.restore(),
         call.web.start(),
     ]

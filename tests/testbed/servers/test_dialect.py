@@ -22,23 +22,6 @@ def test_rules_of_channels_are_options() -> None:
     ]
 
 
-def test_mysql_needs_a_statement_for_the_rules_of_a_new_channel() -> None:
-    rules = [
-        "replicate-do-db=a`b",
-        "--replicate-do-db=c",
-        "--replicate-wild-ignore-table=x'.%",
-        "replicate-do-table=d.e.f",
-        "replicate-rewrite-db=a->b",
-    ]
-    assert DIALECTS["mysql"].new_channel_rules("east", rules) == [
-        "CHANGE REPLICATION FILTER REPLICATE_DO_DB = (`a``b`, `c`), REPLICATE_WILD_IGNORE_TABLE = ('x''.%'), "
-        "REPLICATE_DO_TABLE = (`d`.`e.f`), REPLICATE_REWRITE_DB = ((`a`, `b`)) FOR CHANNEL 'east'"
-    ]
-    assert DIALECTS["mysql"].new_channel_rules("", rules) == []
-    assert DIALECTS["mysql"].new_channel_rules("east", ()) == []
-    assert DIALECTS["mariadb"].new_channel_rules("east", rules) == []
-
-
 @pytest.mark.parametrize("family", ["mariadb", "mysql"])
 def test_a_channel_follows_by_gtid(family: str) -> None:
     words = DIALECTS[family]  # type: ignore[index]
