@@ -411,7 +411,8 @@ class StartedServer(SqlNode):
                 # MySQL applies the rules on its command line to the channels that exist when it starts.
                 self.server.stop()
                 self.server.start(self._ground.start_timeout)
-            self.server.control("START", [feed.channel for feed in self.feeds])
+            elif self.feeds:
+                self._control("START", "")
             self._watched = WatchedSet(self.server.data / self.server.value("@@GLOBAL.log_bin_index"))
             self._ports = {"sql": self.port}
 
