@@ -6,10 +6,12 @@ Databases and tables come from short lists, so that the rules of :func:`rules` o
 
 from __future__ import annotations
 
+import functools
 import struct
 import uuid
 import zlib
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -290,6 +292,37 @@ _SAVEPOINTS = [
 ]
 XIDS = [Xid(1, b"a", b""), Xid(1, b"a", b"b"), Xid(7, b"\xff\x00", b"b")]
 
+# Hypothesis validates each new strategy, which takes longer than a draw. So those that are the same in each file are
+# made once.
+_STEP = st.sampled_from((1, 1, 1, 2))
+_UUID = st.sampled_from(UUIDS)
+_CONTEXT = st.lists(st.sampled_from((T.INTVAR, T.RAND, T.USER_VAR)), max_size=2)
+_UPDATED = st.lists(st.sampled_from(DATABASES), max_size=2)
+_STATEMENT = st.sampled_from(_STATEMENTS)
+_SAVEPOINT = st.sampled_from(_SAVEPOINTS)
+_TABLE_IDS = st.lists(
+    st.sampled_from((1, 2, 3, 300, 0x7FFFFFFF, (1 << 48) - 2)), min_size=1, max_size=3, unique=True
+)
+_EXTRA = st.sampled_from((b"", b"", b"\x01\x02\x03"))
+_BEGIN = st.sampled_from((b"BEGIN", b"begin"))
+_END = st.sampled_from((None, None, "COMMIT", "ROLLBACK"))
+_MADE_STATEMENT = made_statements()
+
+
+@functools.cache
+def _names(odd: bool) -> st.SearchStrategy[str]:
+    return st.sampled_from(DATABASES + ODD_NAMES if odd else DATABASES)
+
+
+@functools.cache
+def _tables(odd: bool) -> st.SearchStrategy[tuple[str, str]]:
+    return st.tuples(_names(odd), st.sampled_from(TABLES + ODD_NAMES if odd else TABLES))
+
+
+@functools.cache
+def _sampled(*values: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values)
+
 
 @dataclass
 class _Source:
@@ -300,7 +333,7 @@ class _Source:
     last: dict[object, int] = field(default_factory=dict)
 
     def _next(self, key: object) -> int:
-        step = self.draw(st.sampled_from([1, 1, 1, 2]))
+        step = self.draw(_STEP)
         self.last[key] = self.last.get(key, 0) + step
         self.builder.gtids.append((key, self.last[key]))
         return self.last[key]
@@ -309,7 +342,7 @@ class _Source:
         """Add the event that opens a transaction, if servers of this dialect write one."""
         gtids = self.builder.dialect.gtids
         if gtids == "mariadb":
-            domain, server = self.draw(st.sampled_from([(0, 11), (0, 12), (1, 11)]))
+            domain, server = self.draw(st.sampled_from(((0, 11), (0, 12), (1, 11))))
             # The numbers of a domain rise across all servers.
             number = self._next(domain)
             self.builder.gtids[-1] = ((domain, server), number)
@@ -317,16 +350,16 @@ class _Source:
             if self.builder.dialect.name == "mariadb 11.8":
                 body += struct.pack("<BI", FL_EXTRA_THREAD_ID, 7)
                 # MariaDB 11.8 pads the event before a large transaction to the end of a page.
-                body += bytes(self.draw(st.sampled_from([1, 1, 300])))
+                body += bytes(self.draw(st.sampled_from((1, 1, 300))))
             elif not xid:
                 body += bytes(6)
             self.builder.add(T.MARIADB_GTID, body, server_id=server)
         elif gtids == "anonymous":
             self.builder.add(T.ANONYMOUS_GTID, b"\1" + bytes(24) + b"\2" + bytes(16))
         elif gtids != "none":
-            source = self.draw(st.sampled_from(UUIDS))
+            source = self.draw(_UUID)
             if gtids == "tagged" and self.draw(st.booleans()):
-                tag = self.draw(st.sampled_from(["blue", "g_1"]))
+                tag = self.draw(st.sampled_from(("blue", "g_1")))
                 number = self._next((source, tag))
                 self.builder.add(T.GTID_TAGGED, gtid_tagged_body(source, tag, number))
             else:
@@ -350,8 +383,8 @@ class _Maker:
         self.odd = odd
         self.builder = _Builder(dialect, in_use=not closed)
         self.source = _Source(draw, self.builder)
-        self.names = st.sampled_from(DATABASES + ODD_NAMES if odd else DATABASES)
-        self.tables = st.tuples(self.names, st.sampled_from(TABLES + ODD_NAMES if odd else TABLES))
+        self.names = _names(odd)
+        self.tables = _tables(odd)
         self.prepared: list[Xid] = []
         """XA transactions that are prepared and not ended."""
         pieces = [self.rows, self.rows, self.rows, self.rows, self.statement, self.statement]
@@ -362,7 +395,8 @@ class _Maker:
         self.unreadable = unreadable and dialect.checksum
         if self.unreadable:
             pieces.append(self.unreadable_statement)
-        self.piece = st.sampled_from(pieces)
+        piece = st.sampled_from(pieces)
+        self.few, self.fewer = st.lists(piece, max_size=4), st.lists(piece, max_size=3)
 
     def head(self) -> None:
         """Add the event that names the GTIDs of the files before."""
@@ -383,7 +417,7 @@ class _Maker:
             self.builder.add(T.QUERY, query_body(text.encode(), database, updated, table_map))
 
     def context(self) -> None:
-        for kind in self.draw(st.lists(st.sampled_from([T.INTVAR, T.RAND, T.USER_VAR]), max_size=2)):
+        for kind in self.draw(_CONTEXT):
             if kind == T.INTVAR:
                 self.builder.add(kind, encode_intvar(Intvar(2, 5)))
             elif kind == T.RAND:
@@ -396,11 +430,11 @@ class _Maker:
         self.context()
         updated = None
         if self.dialect.family == "mysql" and draw(st.booleans()):
-            updated = draw(st.lists(st.sampled_from(DATABASES), max_size=2))
+            updated = draw(_UPDATED)
         if draw(st.booleans()):
-            self.query(draw(st.sampled_from(_STATEMENTS)), draw(self.names), updated)
+            self.query(draw(_STATEMENT), draw(self.names), updated)
         else:
-            made = draw(made_statements())
+            made = draw(_MADE_STATEMENT)
             self.query(made.text, draw(self.names), updated, made.table_map)
 
     def load_data(self) -> None:
@@ -416,8 +450,7 @@ class _Maker:
                 self.builder.add(T.ANNOTATE_ROWS, b"UPDATE something")
             else:
                 self.builder.add(T.ROWS_QUERY, b"\x10UPDATE something", flags=0x80)
-        ids = st.sampled_from([1, 2, 3, 300, 0x7FFFFFFF, (1 << 48) - 2])
-        mapped = self.draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+        mapped = self.draw(_TABLE_IDS)
         for number in mapped:
             database, table = self.draw(self.tables)
             self.builder.add(T.TABLE_MAP, table_map_body(number, database, table))
@@ -426,14 +459,14 @@ class _Maker:
         used = self.draw(st.lists(st.sampled_from(mapped), min_size=1, max_size=4))
         dummy = self.draw(st.integers(0, 7)) == 0
         for position, number in enumerate(used):
-            kind = self.draw(st.sampled_from(self.dialect.rows_types))
-            extra = self.draw(st.sampled_from([b"", b"", b"\x01\x02\x03"]))
+            kind = self.draw(_sampled(*self.dialect.rows_types))
+            extra = self.draw(_EXTRA)
             data = self.draw(st.binary(max_size=12))
             ends = position == len(used) - 1 and not dummy
             self.builder.add(kind, rows_body(self.dialect, kind, number, ends=ends, extra=extra, rows=data))
             if self.odd and not ends and self.draw(st.integers(0, 7)) == 0:
                 # No known server writes a table map after rows of the statement, but no rule of the format forbids it.
-                late = self.draw(st.sampled_from([4, 5]))
+                late = self.draw(st.sampled_from((4, 5)))
                 database, table = self.draw(self.tables)
                 self.builder.add(T.TABLE_MAP, table_map_body(late, database, table))
         if dummy:
@@ -443,18 +476,18 @@ class _Maker:
             self.builder.add(kind, head + (b"\2\0" if self.dialect.lengths[kind - 1] == 10 else b""))
 
     def savepoint(self) -> None:
-        self.query(self.draw(st.sampled_from(_SAVEPOINTS)), self.draw(self.names))
+        self.query(self.draw(_SAVEPOINT), self.draw(self.names))
 
     def unknown(self) -> None:
         # Types 36 and 37 are Transaction_context and View_change of group replication.
-        self.builder.add(self.draw(st.sampled_from([28, 36, 37, 77, 200])), b"??", flags=0x80)
+        self.builder.add(self.draw(st.sampled_from((28, 36, 37, 77, 200))), b"??", flags=0x80)
 
     def unreadable_statement(self) -> None:
         self.context()
         if self.dialect.family == "mariadb" and self.draw(st.booleans()):
             self.builder.add(T.QUERY_COMPRESSED, query_body(b"\x81\x09nonsense", self.draw(self.names)))
         else:
-            text = self.draw(st.sampled_from([b"DROP TABLE t", b"XA COMMIT X'61',X'',1"]))
+            text = self.draw(st.sampled_from((b"DROP TABLE t", b"XA COMMIT X'61',X'',1")))
             self.builder.add(T.QUERY, unreadable_query_body(text, self.draw(st.sampled_from(DATABASES))))
 
     def framed(self) -> None:
@@ -463,12 +496,10 @@ class _Maker:
 
     def framed_events(self) -> None:
         if self.dialect.family == "mysql":
-            self.builder.add(
-                T.QUERY, query_body(self.draw(st.sampled_from([b"BEGIN", b"begin"])), self.draw(self.names))
-            )
-        for piece in self.draw(st.lists(self.piece, max_size=4)):
+            self.builder.add(T.QUERY, query_body(self.draw(_BEGIN), self.draw(self.names)))
+        for piece in self.draw(self.few):
             piece()
-        ends = self.draw(st.sampled_from([None, None, "COMMIT", "ROLLBACK"]))
+        ends = self.draw(_END)
         if ends is None:
             self.builder.add(T.XID, bytes(8))
         else:
@@ -496,14 +527,14 @@ class _Maker:
             if self.dialect.name == "mysql 9.7" and self.draw(st.booleans()):
                 self.builder.begin_payload()
                 self.xa_events(xid)
-                self.builder.end_payload(self.draw(st.sampled_from([ZSTD, NONE])))
+                self.builder.end_payload(self.draw(st.sampled_from((ZSTD, NONE))))
             else:
                 self.xa_events(xid)
 
     def xa_events(self, xid: Xid) -> None:
         if self.dialect.family == "mysql":
             self.builder.add(T.QUERY, query_body(f"XA START {xid}".encode()))
-        for piece in self.draw(st.lists(self.piece, max_size=3)):
+        for piece in self.draw(self.fewer):
             piece()
         self.query(f"XA END {xid}")
         one_phase = self.draw(st.integers(0, 3)) == 0
@@ -517,7 +548,7 @@ class _Maker:
         if xid in self.prepared:
             self.prepared.remove(xid)
         self.source.add(flags=0x81, xid=_mariadb_xid(xid))
-        self.query(f"XA {self.draw(st.sampled_from(['COMMIT', 'ROLLBACK']))} {xid}")
+        self.query(f"XA {self.draw(st.sampled_from(('COMMIT', 'ROLLBACK')))} {xid}")
 
     def incident(self) -> None:
         if self.dialect.family == "mysql":
@@ -528,11 +559,11 @@ class _Maker:
         self.source.add()
         self.builder.begin_payload()
         self.framed_events()
-        self.builder.end_payload(self.draw(st.sampled_from([ZSTD, NONE])))
+        self.builder.end_payload(self.draw(st.sampled_from((ZSTD, NONE))))
 
     def odd_payload(self) -> None:
         self.source.add()
-        how = self.draw(st.sampled_from(["two", "open", "cut", "nested", "empty", "type"]))
+        how = self.draw(st.sampled_from(("two", "open", "cut", "nested", "empty", "type")))
         if how == "type":
             self.builder.add(T.TRANSACTION_PAYLOAD, b"\2\1\7\1\1\0\0")
             return
@@ -576,7 +607,7 @@ class _Maker:
 
     def end(self) -> None:
         """Add the event that ends a closed file, or none as after a crash."""
-        end = self.draw(st.sampled_from(["rotate", "stop", None]))
+        end = self.draw(st.sampled_from(("rotate", "stop", None)))
         if end == "rotate":
             self.builder.add(T.ROTATE, encode_rotate(Rotate("made.000002", 4)))
         elif end == "stop":
@@ -628,19 +659,23 @@ _WILD_VALUES = [
 ]
 
 
+_KINDS = st.lists(st.sampled_from(list(RuleKind)), max_size=4)
+_DB_VALUE, _TABLE_VALUE, _WILD_VALUE = map(st.sampled_from, (_DB_VALUES, _TABLE_VALUES, _WILD_VALUES))
+
+
 @st.composite
 def rules(draw: st.DrawFn) -> list[Rule]:
     """A few rules of all seven kinds, about the names that :func:`binlogs` uses."""
     made = []
-    for kind in draw(st.lists(st.sampled_from(list(RuleKind)), max_size=4)):
+    for kind in draw(_KINDS):
         if kind in (RuleKind.DO_DB, RuleKind.IGNORE_DB):
-            value = draw(st.sampled_from(_DB_VALUES))
+            value = draw(_DB_VALUE)
         elif kind in (RuleKind.DO_TABLE, RuleKind.IGNORE_TABLE):
-            value = draw(st.sampled_from(_TABLE_VALUES))
+            value = draw(_TABLE_VALUE)
         elif kind is RuleKind.REWRITE_DB:
-            value = f"{draw(st.sampled_from(_DB_VALUES))}->{draw(st.sampled_from(_DB_VALUES))}"
+            value = f"{draw(_DB_VALUE)}->{draw(_DB_VALUE)}"
         else:
-            value = draw(st.sampled_from(_WILD_VALUES))
+            value = draw(_WILD_VALUE)
         made.append(make_rule(kind, value))
     return made
 

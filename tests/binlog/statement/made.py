@@ -47,7 +47,7 @@ def written(draw: st.DrawFn, name: TableName) -> str:
     table = draw(_quoted(name.table))
     if name.database is None:
         return table
-    dot = draw(st.sampled_from([".", ".", " . ", "/*x*/ ."]))
+    dot = draw(st.sampled_from((".", ".", " . ", "/*x*/ .")))
     if table[0].isdigit() and dot != ".":
         dot = "."  # elsewhere a number would begin here
     return draw(_quoted(name.database)) + dot + table
@@ -79,12 +79,12 @@ def made_statements(draw: st.DrawFn) -> MadeStatement:
         return tuple(t for t, _ in pairs), [w for _, w in pairs]
 
     def maybe(*words: str) -> str:
-        return draw(st.sampled_from(["", *(word + " " for word in words)]))
+        return draw(st.sampled_from(("", *(word + " " for word in words))))
 
     def one(*choices: str) -> str:
         return draw(st.sampled_from(choices))
 
-    shape = draw(st.sampled_from(sorted(_SHAPES)))
+    shape = draw(_shapes)
     table, text = name()
     updated: tuple[tuple[TableName, ...], ...] | None = ((table,),)
     table_map = None
@@ -182,7 +182,7 @@ def made_statements(draw: st.DrawFn) -> MadeStatement:
         made, updated = "SELECT `shop`.`f`(1, 'from x')", ()
     text = made.replace(" ", draw(_spaces), 1) if draw(st.booleans()) else made
     before, after = draw(
-        st.sampled_from([("", ""), ("/* c */ ", ""), ("/*!40000 ", " */"), ("", ";"), ("-- x\n", "")])
+        st.sampled_from((("", ""), ("/* c */ ", ""), ("/*!40000 ", " */"), ("", ";"), ("-- x\n", "")))
     )
     return MadeStatement(before + text + after, kind, updated, table_map, shape in ("grant", "account"))
 
@@ -235,3 +235,4 @@ _SHAPES = {
     "account": K.ACCOUNT,
     "select": K.SELECT,
 }
+_shapes = st.sampled_from(sorted(_SHAPES))
