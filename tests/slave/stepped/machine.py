@@ -392,7 +392,9 @@ class Machine:
         if actor.name.endswith("-sql"):
             self.stops += 1
             number = self._compare(counters=True)
-            if self._until is not None and channel.sql.error is None:
+            # After damage of the relay log the channel starts an applier with the same condition.
+            is_over = not channel.sql.running and (self._asked_to_stop or not channel.sql.stopping)
+            if self._until is not None and channel.sql.error is None and is_over:
                 self._compare_until(number, self._until)
                 self._until = None
 
