@@ -87,30 +87,24 @@ _LARGEST_SHORT_LENGTH = 250
 
 _MICROSECONDS = 1_000_000
 
-_FIELDS = {
-    "timestamp": (0, "<u4"),
-    "number": (HEADER_LENGTH + 17, "<u8"),
-    "sequence": (HEADER_LENGTH + 34, "<u8"),
-    "commit_time": (HEADER_LENGTH + 42, "<u8"),
-}
-"""The offset and type of each field in which Gtid events differ. Early versions lack the last two fields."""
-
 _SERIALIZATION_VERSION = 1
 """The version of ``mysql::serialization``, in which a GTID_TAGGED event is written."""
 
 
-@functools.cache
-def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
-    """Return the numpy dtype of an array of binlog events of ``size`` bytes each, so that one field of many events is
-    written at once.
+def _events(
+    template: bytes, count: int, checksum: bool, *fields: tuple[int, str, Integers | int]
+) -> npt.NDArray[np.uint8]:
+    """Return the bytes of ``count`` events that differ from the event ``template`` only in ``fields``, and in their
+    checksums if events have them.
 
-    ``fields`` gives each field's byte offset in the event and numpy type. A field that does not fit into such an event
-    is left out, because the Gtid events of older servers lack the last fields.
+    A field has its byte offset in the event, its numpy type, and its value for each event, or for all of them.
     """
-    types = {name: (at, np.dtype(kind)) for name, (at, kind) in fields.items()}
-    has = {name: (at, kind) for name, (at, kind) in types.items() if at + kind.itemsize <= size}
-    offsets, formats = zip(*has.values(), strict=True)
-    return np.dtype({"names": list(has), "formats": formats, "offsets": offsets, "itemsize": size})
+    made = np.frombuffer(bytearray(template * count), np.uint8)
+    for at, kind, values in fields:
+        np.ndarray(count, kind, made.data, at, len(template))[:] = values
+    if checksum:
+        K.seal(made)
+    return made
 
 
 class GtidSynthesis:
@@ -147,18 +141,18 @@ class GtidSynthesis:
             ]
             return b"".join(events), np.array([len(event) for event in events], np.int64)
         template = self._template(uuid, end_log_pos)
-        out = np.frombuffer(bytearray(template * count), layout(len(template), **_FIELDS))
-        out["timestamp"] = time
-        out["number"] = np.arange(first, first + count)
+        numbers = np.arange(first, first + count)
+        fields: list[tuple[int, str, Integers | int]] = [
+            (0, "<u4", time),
+            (HEADER_LENGTH + 17, "<u8", numbers),
+        ]
         if self._fd.version >= _WITH_SEQUENCE:
-            out["sequence"] = np.arange(sequence, sequence + count)
+            fields.append((HEADER_LENGTH + 34, "<u8", numbers + (sequence - first)))
         if self._fd.version >= _WITH_COMMIT_TIME:
             # The time has 7 bytes. The byte after it belongs to the template.
-            out["commit_time"] |= time * _MICROSECONDS
-        made = out.view(np.uint8)
-        if self._fd.checksum:
-            K.seal(made)
-        return made.data, len(template)
+            at = HEADER_LENGTH + 42
+            fields.append((at, "<u8", time * _MICROSECONDS | template[at + 7] << 56))
+        return _events(template, count, self._fd.checksum, *fields).data, len(template)
 
     def _event(self, kind: EventType, body: bytes, time: int, end_log_pos: int) -> bytes:
         return make_event(
@@ -521,16 +515,11 @@ def _mariadb_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> _G
     length of each.
     """
     event, n = _mariadb_gtid(fd.checksum), len(dropped.place)
-    header = {"timestamp": (0, "<u4"), "server": (5, "<u4"), "end": (13, "<u4")}
-    body = {"number": (HEADER_LENGTH, "<u8"), "domain": (HEADER_LENGTH + 8, "<u4")}
-    made = np.frombuffer(bytearray(event * n), layout(len(event), **header, **body))
-    made["timestamp"], made["number"] = dropped.time, dropped.last
-    made["domain"], made["server"] = _keys(dropped, key_of).T
-    made["end"] = (dropped.end - len(_tail("mariadb", fd.checksum))) & 0xFFFFFFFF
-    gtids = made.view(np.uint8)
-    if fd.checksum:
-        K.seal(gtids)
-    return gtids, np.arange(n) * len(event), np.full(n, len(event))
+    domain, server = _keys(dropped, key_of).T
+    end = dropped.end - len(_tail("mariadb", fd.checksum))
+    header = (0, "<u4", dropped.time), (5, "<u4", server), (13, "<u4", end)
+    body = (HEADER_LENGTH, "<u8", dropped.last), (HEADER_LENGTH + 8, "<u4", domain)
+    return _events(event, n, fd.checksum, *header, *body), np.arange(n) * len(event), np.full(n, len(event))
 
 
 NOT_A_GTID = (
