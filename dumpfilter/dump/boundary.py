@@ -82,7 +82,7 @@ def withhold(
         unknown = wanted & (kind == R.KEEP)
         undecided |= unmapped | unknown
         passes = np.zeros(len(kind), np.bool_)
-        passes[[carried + event for event in (*segment.unknown_ends, *segment.xa_ends)]] = True
+        passes[[carried + event for event in segment.all_ends]] = True
         if on_undecided is OnUndecided.DROP:
             # The text of an incident is the server's own. A slave must hear that the binlog lacks events.
             passes |= type == EventType.INCIDENT

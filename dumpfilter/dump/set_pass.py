@@ -10,9 +10,9 @@ statement in the binlog's order.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections import deque
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
@@ -20,19 +20,20 @@ from typing import NamedTuple, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.errors import BinlogError, PositionError
+from dumpfilter.base.errors import BinlogError, OutputError, PositionError
+from dumpfilter.base.files import remove, rename, writing
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
-from dumpfilter.binlog.writer import BinlogSetWriter
+from dumpfilter.binlog.writer import file_head, rebase_array, rotate_event
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, render, render_into
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.thread import DumpThread, contained
 from dumpfilter.dump.with_tables_info import Converted, QueryConverter
-from dumpfilter.dump.xa import SentParts
 from dumpfilter.filter.base import AllFilters, KindFilter, ReplicationFilter, Verdict
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.flags import (
@@ -41,6 +42,7 @@ from dumpfilter.filter.flags import (
     TableFlags,
 )
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.index_file import GrowingFile, write_index
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject, statement_of
 
@@ -126,6 +128,10 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
         return before, None
 
 
+_NEVER = 1 << 32
+"""A time after that of all events, Unix seconds."""
+
+
 class Selection:
     """A selection of transactions. It takes a binlog's segments (parts of its files) one after another, and marks the
     transactions that are not selected, so that the dump thread does not send them.
@@ -198,17 +204,13 @@ class Selection:
         return taken
 
     def _in_time(self, times: npt.NDArray[np.int64], transactions: Flags) -> Flags:
-        def first_at(time: int) -> int:
-            return int(np.append(np.flatnonzero(transactions & (times >= time)), len(times))[0])
-
-        taken = np.zeros(len(times), np.bool_)
-        first = 0 if self._started else first_at(self._wanted.start_time or 0)
-        end = len(times) if self._wanted.stop_time is None else first_at(self._wanted.stop_time)
-        if not self._past_time:
-            taken[first:end] = True
-        self._started |= first < len(times)
-        self._past_time |= self._started and end < len(times)
-        return taken
+        start, stop = self._wanted.start_time or 0, self._wanted.stop_time
+        started = np.logical_or.accumulate(transactions & (times >= start)) | self._started
+        stops = transactions & started & (times >= (_NEVER if stop is None else stop))
+        stopped = np.logical_or.accumulate(stops) | self._past_time
+        self._started, self._past_time = bool(started[-1]), bool(stopped[-1])
+        found: Flags = started & ~stopped
+        return found
 
     def _in_gtids(self, segment: Segment) -> Flags:
         taken = np.full(len(segment.txn_source), self._include is None)
@@ -368,19 +370,26 @@ class _CleverPass:
         self._clever = clever
         self._also = also
         self._subjects = subjects
-        self._sent_parts = SentParts()
+        self._prepared: dict[Xid, int] = {}
+        """The verdict about each prepared XA transaction: 0 if the clever filter sends a part of it, else 1."""
+        self._is_open_sent = False
+        """Whether the clever filter sends a part of the transaction that continues in the next segment."""
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
         decided = self._decided(segment, read)
-        self._sent_parts, ends = self._sent_parts.following(segment, _sends(decided))
-        for event, was_sent in ends.items():
+        sent, is_open_sent = _sends(decided), self._is_open_sent and segment.continues
+        for event, xid in sorted({**segment.xa_prepares, **segment.xa_ends}.items()):
+            txn = segment.transaction_of(event)
+            if event in segment.xa_prepares:
+                is_sent = sent[segment.txn_event[txn] : event + 1].any() or (is_open_sent and txn == 0)
+                self._prepared[xid] = _NUMBERS[Verdict.EXECUTE if is_sent else Verdict.IGNORE]
+                continue
+            verdict = self._prepared.pop(xid, _NUMBERS[Verdict.UNDECIDED])
             if segment.role[event] & R.ROLE_MASK == R.STATEMENT:
-                verdict = Verdict.UNDECIDED if was_sent is None else _IF_SENT[was_sent]
-                decided.subject[event] = _NUMBERS[verdict]
-        prepared = {
-            xid: _NUMBERS[_IF_SENT[self._sent_parts.is_sent.get(xid, True)]] for xid in segment.prepared
-        }
-        return replace(decided, prepared=prepared)
+                decided.subject[event] = verdict
+        is_open_sent = is_open_sent and len(segment.txn_subject) == 1
+        self._is_open_sent = segment.open and (is_open_sent or bool(sent[segment.txn_event[-2] :].any()))
+        return replace(decided, prepared={xid: self._prepared.get(xid, 0) for xid in segment.prepared})
 
     def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
         """Return a copy of a segment in which a number for the clever filter's verdict replaces the number of each
@@ -431,9 +440,6 @@ class _CleverPass:
         return also if verdict is Verdict.EXECUTE or also is Verdict.IGNORE else verdict
 
 
-_IF_SENT = {True: Verdict.EXECUTE, False: Verdict.IGNORE}
-
-
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
     """Return for each event of a segment (a part of a binlog file) whether the clever filter sends it for its own sake,
     bool. The clever filter (WL#40) follows renamed tables, and its verdicts already stand in the column ``subject``. An
@@ -482,36 +488,78 @@ def filter_set(
     one = SetPass(binlogs, rule_filter, options, whole_files=True)
     total = Counts()
     room: npt.NDArray[np.uint8] = np.empty(1 << 20, np.uint8)
-    with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
+    with _new_set(output_dir, base, overwrite) as (made, names):
         for file, segments in one.files():
             fd = file.format_description
             converter = None if tables_info is None else QueryConverter(fd, tables_info)
-            writer.begin(fd if converter is None else converter.new)
-            rotated_at: int | None = None
-            for segment, plan, reader in segments:
-                total.add(plan.counts)
-                if plan.size > room.size:
-                    room = np.empty(2 * plan.size, np.uint8)
-                events = room[: plan.size]
-                render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
-                kept = None if converter is None else _events(plan, events.tobytes(), fd)
-                if segment.type[-1] == EventType.ROTATE:
-                    # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
-                    events = events[: -int(segment.size[-1])]
-                    kept = kept and kept.part(0, len(kept.start) - 1)
-                    rotated_at = int(segment.time[-1])
-                if converter is None or kept is None:
-                    writer.append(events)
-                else:
-                    ends = np.isin(kept.offset, segment.offset[segment.role & R.ENDS != 0])
-                    writer.append(converter.events(kept.file, zip(kept.each(), ends.tolist(), strict=True)))
-            if converter is not None:
-                writer.append(converter.release())
-            if rotated_at is None or one.done:
-                writer.end()
-            else:
-                writer.rotate(rotated_at)
+            names.append(f"{base}.{len(names) + 1:06}")
+            head = file_head(fd if converter is None else converter.new)
+            with closing(GrowingFile.create(made / names[-1], head, mode=0o666)) as out:
+                rotated_at: int | None = None
+                for segment, plan, reader in segments:
+                    total.add(plan.counts)
+                    if plan.size > room.size:
+                        room = np.empty(2 * plan.size, np.uint8)
+                    events = room[: plan.size]
+                    render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
+                    kept = None if converter is None else _events(plan, events.tobytes(), fd)
+                    if segment.type[-1] == EventType.ROTATE:
+                        # The old Rotate event names a file of the old set.
+                        events = events[: -int(segment.size[-1])]
+                        kept = kept and kept.part(0, len(kept.start) - 1)
+                        rotated_at = int(segment.time[-1])
+                    if converter is None or kept is None:
+                        _append(out, events, fd)
+                    else:
+                        ends = np.isin(kept.offset, segment.offset[segment.role & R.ENDS != 0])
+                        _append(
+                            out, converter.events(kept.file, zip(kept.each(), ends.tolist(), strict=True)), fd
+                        )
+                if converter is not None:
+                    _append(out, converter.release(), fd)
+                if rotated_at is not None and not one.done:
+                    following = f"{base}.{len(names) + 1:06}"
+                    out.append(bytes(rotate_event(following, fd, out.end, rotated_at)))
+                out.sync()
     return total
+
+
+def _append(out: GrowingFile, events: bytes | npt.NDArray[np.uint8], fd: FormatDescription) -> None:
+    """Append whole events to a file, with the end_log_pos and checksums that fit their new positions. An array is
+    changed in place. An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
+    """
+    moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
+    rebase_array(moved, out.end, checksum=fd.checksum)
+    out.append(moved.data)
+
+
+@contextmanager
+def _new_set(directory: Path, base: str, overwrite: bool) -> Iterator[tuple[Path, list[str]]]:
+    """Yield a new directory for the files of a binlog set, and the list to which the caller adds their names in order.
+
+    At the end of the context the files are moved to ``directory``, and the index ``<base>.index`` appears last. Until
+    then an existing set of this name stays. After an error the new files are removed.
+    """
+    index, made, names = directory / f"{base}.index", directory / f".{base}.new", list[str]()
+    if index.exists() and not overwrite:
+        raise OutputError(f"{index}: it is there already; name another output directory, or use --overwrite")
+    with writing(directory):
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+    try:
+        yield made, names
+        # An old index must not name new files.
+        remove(index)
+        try:
+            for name in names:
+                rename(made / name, directory / name)
+            write_index(index, names, mode=0o666)
+        except BaseException:
+            for name in names:
+                (directory / name).unlink(missing_ok=True)
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 SIZE_AT = 9
@@ -608,27 +656,20 @@ def kept_pieces(
             statements = np.flatnonzero((segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0))
             flags = one.flags.array()[segment.subject[statements]]
             offsets = segment.offset[statements]
-            undecided = set(offsets[flags & FILTER_UNDECIDED_F != 0].tolist())
-            passed = deque(
-                PassedStatement(segment.file, fd, at, file.read(at, size), passes)
-                for at, size, passes, is_kept in zip(
-                    offsets.tolist(),
-                    segment.size[statements].tolist(),
-                    (flags & FILTER_BINLOG_SEND_F != 0).tolist(),
-                    np.isin(offsets, kept.offset).tolist(),
-                    strict=True,
-                )
-                if not is_kept
-            )
             begins, ends = (np.searchsorted(kept.offset, offsets, side) for side in ("left", "right"))
-            bounds = np.unique(np.concatenate(([0], begins, ends, [kept.start.size]))).tolist()
-            for first, last in itertools.pairwise(bounds):
-                offset = int(kept.offset[first])
-                while passed and passed[0].offset < offset:
-                    left_out(passed.popleft())
-                yield kept.part(first, last)._replace(undecided=offset in undecided)
-            for statement in passed:
-                left_out(statement)
+            columns = offsets, segment.size[statements], flags, begins, ends
+            done = 0
+            for at, size, bits, begin, end in zip(*(column.tolist() for column in columns), strict=True):
+                if done < begin:
+                    yield kept.part(done, begin)
+                if begin < end:
+                    yield kept.part(begin, end)._replace(undecided=bool(bits & FILTER_UNDECIDED_F))
+                else:
+                    event = file.read(at, size)
+                    left_out(PassedStatement(segment.file, fd, at, event, bool(bits & FILTER_BINLOG_SEND_F)))
+                done = end
+            if done < kept.start.size:
+                yield kept.part(done, kept.start.size)
 
 
 def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:

@@ -402,7 +402,7 @@ class DumpThread:
         return Asked(self.flags, first, self.chunk_size, self.position, self.resume)
 
     def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
-        if segment.prepared or segment.earlier_ends or segment.xa_ends:
+        if segment.prepared or segment.all_ends:
             self._xa_ends = self._xa_ends.after(segment, txn_subject, first, self.flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry

@@ -12,8 +12,8 @@ Three places keep the rule:
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
-- :class:`SentParts` follows the XA transactions of segments by their events, for the decisions of the clever filter,
-  which the index cannot know.
+- ``dumpfilter binlog`` follows them by the decisions of the clever filter, which the index cannot know
+  (:class:`~dumpfilter.dump.set_pass.SetPass`).
 
 docs/xa.md describes the rule for users.
 """
@@ -31,46 +31,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.segment import Segment, canonical
-
-
-class SentParts(NamedTuple):
-    """A record of the prepared XA transactions of a stream to a slave, with whether the slave was sent a part of each.
-    Immutable.
-    """
-
-    is_sent: Mapping[Xid, bool] = MappingProxyType({})
-    """For each prepared transaction, by canonical xid, whether the slave was sent any part of it."""
-    is_open_sent: bool = False
-    """Whether a part of the transaction that continues in the next segment has been sent."""
-
-    def following(
-        self, segment: Segment, sent: npt.NDArray[np.bool_]
-    ) -> tuple[SentParts, dict[int, bool | None]]:
-        """Return the record after the next segment (part of the binlog), with the XA transactions that the segment
-        prepares, and without those that it commits or rolls back.
-
-        The second result tells for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the
-        prepared transaction was sent. The value is None if the prepared transaction is not known.
-
-        ``sent`` tells for each event whether the filter sends the event itself. Events that are only sent because they
-        belong to another sent event, such as BEGIN, do not count.
-        """
-        carried, is_open_sent = self.is_open_sent and segment.continues, False
-        if segment.open:
-            begin = int(segment.txn_event[-2])
-            is_open_sent = bool(sent[begin:].any()) or (carried and len(segment.txn_subject) == 1)
-        found: dict[int, bool | None] = {}
-        now = dict(self.is_sent)
-        for event, xid in sorted({**segment.xa_prepares, **segment.xa_ends}.items()):
-            txn = segment.transaction_of(event)
-            if event in segment.xa_ends:
-                found[event] = now.pop(canonical(xid), None)
-            else:
-                is_sent = bool(sent[segment.txn_event[txn] : event + 1].any())
-                now[canonical(xid)] = is_sent or (carried and txn == 0)
-        return SentParts(now, is_open_sent), found
-
+from dumpfilter.index.segment import Segment
 
 Ints = npt.NDArray[np.int32]
 
@@ -146,10 +107,8 @@ class XaEnds(NamedTuple):
         """Tell whether :meth:`decide` could change anything in a segment (a part of the binlog): whether the segment
         has an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
         """
-        if not segment.xa_ends and not segment.earlier_ends:
-            return False
-        ends = (*segment.xa_ends.values(), *segment.earlier_ends.values())
-        return bool(self.older) or any(canonical(xid) in self.is_sent for xid in ends)
+        ends = segment.all_ends.values()
+        return bool(ends) and (bool(self.older) or any(xid in self.is_sent for xid in ends))
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
         """Return a segment's columns in which an XA COMMIT or XA ROLLBACK is marked as dropped (SKIP) if the slave was
@@ -163,19 +122,19 @@ class XaEnds(NamedTuple):
         if not self.concerns(segment):
             return columns
         txn_subject = columns.txn_subject.copy()
-        prepares = {event: canonical(xid) for event, xid in segment.xa_prepares.items()}
-        for event, xid in {**segment.xa_ends, **segment.earlier_ends}.items():
+        for event, xid in segment.all_ends.items():
+            was_sent: bool | None
             txn = segment.transaction_of(event)
             holds = int(txn_subject[txn])
             if holds == R.SKIP:
                 continue
-            if event in segment.earlier_ends:
-                was_sent = self.is_sent.get(canonical(xid))
+            begun = [one for one, made in segment.xa_prepares.items() if made == xid and one < event]
+            if begun:
+                was_sent = self._was_sent(segment, columns.txn_subject, first, max(begun), holds, flags)
+            else:
+                was_sent = self.is_sent.get(xid)
                 if was_sent is None and self.older:
                     was_sent = any(each.sends(holds) for each in self.older)
-            else:
-                begun = max(one for one, prepared in prepares.items() if prepared == xid and one < event)
-                was_sent = self._was_sent(segment, columns.txn_subject, first, begun, holds, flags)
             if was_sent is False:
                 txn_subject[txn] = R.SKIP
             elif was_sent and not flags.sends(holds):
@@ -197,7 +156,7 @@ class XaEnds(NamedTuple):
         txn, earlier = segment.transaction_of(event), self.earlier
         if txn >= first and txn_subject[txn] != R.SKIP:
             return flags.sends(holds)
-        xid = canonical(segment.xa_prepares[event])
+        xid = segment.xa_prepares[event]
         if txn < first and xid in self.is_sent:
             return self.is_sent[xid]
         if earlier is not None and earlier.has(segment.file, int(segment.offset[segment.txn_event[txn]])):
@@ -213,10 +172,10 @@ class XaEnds(NamedTuple):
         transactions before number ``first``. ``flags`` are the decisions of the filter in force about tables and
         statements.
         """
-        ended = set(map(canonical, (*segment.xa_ends.values(), *segment.earlier_ends.values())))
+        ended = set(segment.all_ends.values())
         now = {xid: is_sent for xid, is_sent in self.is_sent.items() if xid not in ended}
         for event, xid in segment.xa_prepares.items():
-            holds = segment.prepared.get(canonical(xid))
+            holds = segment.prepared.get(xid)
             if holds is not None:
-                now[canonical(xid)] = self._was_sent(segment, txn_subject, first, event, holds, flags)
+                now[xid] = self._was_sent(segment, txn_subject, first, event, holds, flags)
         return self._replace(is_sent=now)

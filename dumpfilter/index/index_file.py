@@ -103,12 +103,12 @@ def parse_index(data: bytes, *, file: str) -> list[str]:
 _CURE = "copy the index again from the server, or correct the line"
 
 
-def write_index(index: Path, names: Sequence[str]) -> None:
+def write_index(index: Path, names: Sequence[str], *, mode: int = 0o640) -> None:
     """Replace the index file of a binlog set by a file with the given names, in the servers' format. The replacement is
     atomic, also in a crash. Raises OutputError.
     """
     text = "".join(f"./{name}\n" for name in names)
-    files.replace(index, text.encode("utf-8", "surrogateescape"))
+    files.replace(index, text.encode("utf-8", "surrogateescape"), mode=mode)
 
 
 class GrowingFile:
@@ -126,11 +126,11 @@ class GrowingFile:
         self._fd = fd
 
     @classmethod
-    def create(cls, path: Path, head: bytes) -> Self:
+    def create(cls, path: Path, head: bytes, *, mode: int = 0o640) -> Self:
         """Create a file that begins with the bytes ``head``, and open it for appending. A file of this name that a
         crash left is replaced. Raises OutputError.
         """
-        made = cls(path, files.create(path), 0)
+        made = cls(path, files.create(path, mode), 0)
         try:
             made.append(head)
         except BaseException:

@@ -457,7 +457,7 @@ class FileScanner:
         """
         fd = self.format_description
         made: dict[str, dict[int, Any]] = {name: {} for name in BY_EVENT}
-        earlier, prepared = set(self.prepared), dict(self.prepared)
+        prepared = dict(self.prepared)
         ends = np.flatnonzero(columns.role & R.ENDS)
         for i in np.flatnonzero(columns.subject <= R.PENDING).tolist():
             start = int(columns.offset[i]) - offset
@@ -471,10 +471,10 @@ class FileScanner:
                     found = decode_xa_prepare(fd.body(event))
                     role = R.FRAME
                     if not found.one_phase:
-                        made["xa_prepares"][i] = found.xid
+                        own = made["xa_prepares"][i] = canonical(found.xid)
                         held |= _held_by(columns, first, i)
                         holds = ALWAYS if ALWAYS in held else self._subjects.any_of(held)
-                        prepared[canonical(found.xid)] = holds
+                        prepared[own] = holds
                 elif columns.type[i] == EventType.TRANSACTION_PAYLOAD:
                     if (segment := self._opened(event, dict(prepared))) is not None:
                         role = R.PAYLOAD
@@ -497,9 +497,6 @@ class FileScanner:
                         is_known = xid in prepared
                         holds = prepared.pop(xid, ALWAYS)
                         (made["xa_ends"] if is_known else made["unknown_ends"])[i] = xid
-                        if not is_known or xid in earlier:
-                            earlier.discard(xid)
-                            made["earlier_ends"][i] = xid
                         if holds != ALWAYS:
                             role, subject = R.STATEMENT, holds
             except BinlogError as error:

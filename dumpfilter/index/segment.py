@@ -9,6 +9,7 @@ transaction until the end.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -111,7 +112,7 @@ _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
 """The names of a segment's arrays with one entry for each event, and for each transaction."""
 
-BY_EVENT = ("payloads", "earlier_ends", "unknown_ends", "xa_ends", "xa_prepares")
+BY_EVENT = ("payloads", "unknown_ends", "xa_ends", "xa_prepares")
 """The names of a segment's mappings by the number of an event."""
 
 _EVENT_TYPES = (np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int32)
@@ -163,9 +164,7 @@ class Segment:
     - ``payloads``: a mapping from the index of a compressed transaction's event (role PAYLOAD) to the events inside, as
       their own segment. Offsets in such a segment count in the uncompressed bytes.
     - ``prepared``: the XA transactions that are prepared at the end of the segment.
-    - ``earlier_ends``: a mapping from the index of an event to its xid, for each end of an XA transaction that was
-      prepared before the segment.
-    - ``unknown_ends``: the same for XA ends (role KEEP) whose prepared transaction the scan has not seen.
+    - ``unknown_ends``: the xids of XA ends (role KEEP) whose prepared transaction the scan has not seen.
     - ``dropped``: the GTIDs that the Gap events of a relay log tell, with the columns ``TOLD_...``. A Gap event between
       two transactions counts as a transaction whose subject is SKIP and whose source is -3.
     - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
@@ -195,7 +194,6 @@ class Segment:
     format_description: FormatDescription
     prepared: Prepared
     payloads: Mapping[int, Segment] = field(default_factory=dict)
-    earlier_ends: Mapping[int, Xid] = field(default_factory=dict)
     unknown_ends: Mapping[int, Xid] = field(default_factory=dict)
     xa_ends: Mapping[int, Xid] = field(default_factory=dict)
     xa_prepares: Mapping[int, Xid] = field(default_factory=dict)
@@ -223,6 +221,11 @@ class Segment:
             return offsets
         found: npt.NDArray[np.int64] = self.position[np.searchsorted(self.offset, offsets)]
         return found
+
+    @functools.cached_property
+    def all_ends(self) -> Mapping[int, Xid]:
+        """The xid of each XA COMMIT and XA ROLLBACK, by the number of its event."""
+        return {**self.xa_ends, **self.unknown_ends}
 
     @property
     def txn_start(self) -> npt.NDArray[np.int64]:
@@ -291,9 +294,9 @@ class Segment:
         prepared = dict(self.prepared)
         for event, xid in sorted({**self.xa_prepares, **self.xa_ends}.items(), reverse=True):
             if event >= events:
-                prepared.pop(canonical(xid), None)
+                prepared.pop(xid, None)
                 if event in self.xa_ends:
-                    prepared[canonical(xid)] = int(self.txn_subject[self.transaction_of(event)])
+                    prepared[xid] = int(self.txn_subject[self.transaction_of(event)])
         return replace(
             self,
             end=int(self.offset[events]),
