@@ -9,6 +9,7 @@ A *cell* is the smallest piece of text: a range of bytes, and a style that tells
 
 from __future__ import annotations
 
+import abc
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.printing.literals import quoted_name
+from dumpfilter.analyse.printing.options import TextOptions
 from dumpfilter.analyse.printing.row_text import row_layouts
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import rows_data
@@ -110,38 +112,26 @@ class _Table(NamedTuple):
     """The text of the event up to the table's number, with the name on the source."""
 
 
-class EventTexts:
+class EventTexts(abc.ABC):
     """A printer of events that collects a batch of events and then makes their text at once.
 
-    A client can run the text on another server, the target.
+    A client can run the text on another server, the target. This class prints the changes of rows. A subclass makes the
+    text of all other events.
 
     Parameters:
         write: receives the text.
-        verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
-        row_events: whether BINLOG statements, which carry the row events, are printed.
+        options: the form of the text.
         rewrite_db: returns a database's name on the target.
-        refusal: returns a comment on why the rows of a table cannot run on the target, or an empty text if they can.
-            Its arguments are database and table as named on the target.
-        before_rows: returns the text between the line about a rows event and the BINLOG statement.
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        *,
-        verbosity: int,
-        row_events: bool,
-        rewrite_db: Callable[[str], str],
-        refusal: Callable[[str, str], bytes],
-        before_rows: Callable[[], bytes],
+        self, write: Callable[[bytes], object], options: TextOptions, rewrite_db: Callable[[str], str]
     ) -> None:
-        self._write = write
-        self._rows_shown = verbosity > 0
-        self._row_events = row_events
+        self._print = write
+        self._rows_shown = options.verbose > 0
+        self._row_events = options.row_events
         self._rewrite_db = rewrite_db
-        self._refusal = refusal
-        self._before_rows = before_rows
-        self._finder = RowsEventsFinder(partial(row_layouts, verbosity, rewrite_db, _STYLES))
+        self._finder = RowsEventsFinder(partial(row_layouts, options.verbose, rewrite_db, _STYLES))
         self._batch: _Batch | None = None
         self._format: tuple[Family, bytes] | None = None
         self._tables: dict[bytes, _Table] = {}
@@ -155,17 +145,33 @@ class EventTexts:
         self._waiting: dict[int, SpooledTemporaryFile[bytes]] = {}
         """The buffered sections of an unfinished statement, by section number."""
 
-    def add(self, kept: KeptEvents, text_of: Callable[[bytes, int], bytes]) -> None:
+    @abc.abstractmethod
+    def text_of(self, raw: bytes, offset: int) -> bytes:
+        """Return the part of an event's text that begins with the type's name and follows time, server id and end
+        position. ``raw`` has the event's bytes, and ``offset`` is its offset in the file.
+        """
+
+    @abc.abstractmethod
+    def refusal(self, database: str, table: str) -> bytes:
+        """Return a comment on why the rows of a table cannot run on the target, because the target lacks the table. The
+        text is empty if the rows can run.
+
+        ``database`` and ``table`` are the names on the target.
+        """
+
+    @abc.abstractmethod
+    def before_rows(self) -> bytes:
+        """Return the text between the line about a rows event and the BINLOG statement."""
+
+    def add(self, kept: KeptEvents) -> None:
         """Add the consecutive events ``kept`` to the batch of events that are printed together. A full batch is printed
         at once.
 
-        ``text_of`` returns the part of an event's text that begins with the type's name. Its arguments are the event's
-        bytes and its offset in the file. Raises BinlogError with file and position for a malformed event, after
-        printing the events before it.
+        Raises BinlogError with file and position for a malformed event, after printing the events before it.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
-            self.print()
+            self.flush()
             form = kept.fd.family, kept.fd.post_header_lengths
             if self._format != form or len(self._tables) > _MOST_TABLES:
                 self._tables, self._rows_lines = {}, {}
@@ -178,14 +184,12 @@ class EventTexts:
             kinds, kept.start.tolist(), kept.size.tolist(), kept.offset.tolist(), strict=True
         ):
             try:
-                self._add(batch, kind, raw[at : at + size], offset, text_of)
+                self._add(batch, kind, raw[at : at + size], offset)
             except BinlogError as error:
-                self.print()
+                self.flush()
                 raise error.located(kept.file, offset) from error
 
-    def _add(
-        self, batch: _Batch, kind: int, raw: bytes, offset: int, text_of: Callable[[bytes, int], bytes]
-    ) -> None:
+    def _add(self, batch: _Batch, kind: int, raw: bytes, offset: int) -> None:
         if kind == T.TABLE_MAP:
             batch.is_open = True
             batch.texts.append(self._table_map(batch, raw))
@@ -201,7 +205,7 @@ class EventTexts:
             if kind not in _IN_STATEMENT:
                 self._reason = b""
                 batch.close()
-            batch.texts.append(text_of(raw, offset))
+            batch.texts.append(self.text_of(raw, offset))
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
         """Return the text of a Table_map event from the type's name on. If BINLOG statements are printed, add the event
@@ -221,7 +225,7 @@ class EventTexts:
             table = _Table(replace(found, database=database), database != found.database, line)
             self._tables[content] = table
         if not self._reason:
-            self._reason = self._refusal(table.map.database, table.map.table)
+            self._reason = self.refusal(table.map.database, table.map.table)
             if self._reason:
                 # A server opens all tables that a statement maps before it runs the statement's first rows.
                 batch.leave_out()
@@ -244,7 +248,7 @@ class EventTexts:
         if self._reason:
             self.refused += 1
             return text + self._reason
-        text += self._before_rows()
+        text += self.before_rows()
         if self._row_events:
             self._encode(batch, kind, None, raw)
         return text
@@ -268,9 +272,10 @@ class EventTexts:
             batch.changed[len(batch.texts)] = with_body(header, body, checksum=self.checksum)
         batch.encoded.append(len(batch.texts))
 
-    def print(self) -> None:
-        """Print the events that :meth:`add` has collected so far. Raises BinlogError with file and position for a
-        malformed event. None of the collected events is then printed.
+    def flush(self) -> None:
+        """Print the events that :meth:`add` has collected so far, except the rows of a statement that has not ended.
+
+        Raises BinlogError with file and position for a malformed event. None of the collected events is then printed.
         """
         batch, self._batch = self._batch, None
         if batch is None or not batch.texts:
@@ -287,7 +292,7 @@ class EventTexts:
 
     def finish(self) -> None:
         """Print all collected events, and also the buffered rows of a last statement whose final event is missing."""
-        self.print()
+        self.flush()
         self._reason = b""
         self._finder.forget_maps()
         self._release()
@@ -299,10 +304,10 @@ class EventTexts:
                 continue
             with waiting:
                 waiting.seek(0)
-                self._write(before)
+                self._print(before)
                 while piece := waiting.read(_PIECE):
-                    self._write(piece)
-                self._write(after)
+                    self._print(piece)
+                self._print(after)
 
     def _write_cells(self, batch: _Batch, cells: _Cells, pieces: CellTexts) -> None:
         first, end = 0, len(batch.closed)
@@ -315,7 +320,7 @@ class EventTexts:
                 self._release()
         if first < end:
             for piece in pieces.pieces(cells.first(first), cells.first(end), _PIECE):
-                self._write(piece)
+                self._print(piece)
         if max(first, end) < cells.statements:
             self._wait(pieces, cells, cells.statements - 1)
 
@@ -330,7 +335,7 @@ class EventTexts:
             places = cells.first(statement, section), cells.first(statement, section + 1)
             for piece in pieces.pieces(*places, _PIECE):
                 if section == _HEAD:
-                    self._write(piece)
+                    self._print(piece)
                     continue
                 if section not in self._waiting:
                     self._waiting[section] = SpooledTemporaryFile(max_size=_SPOOLED)  # noqa: SIM115 (closed later)

@@ -134,7 +134,7 @@ _MARIADB_GTID = struct.Struct("<QIB")
 _uuid = functools.lru_cache(format_uuid)
 
 
-class TextPrinter:
+class TextPrinter(EventTexts):
     """A printer of binlog events as SQL text, which a client can run on another server (the target). The caller must
     pass the events in binlog order.
 
@@ -156,12 +156,12 @@ class TextPrinter:
         warn: Callable[[str], None] = lambda text: None,
         kinds: KindFilter | None = None,
     ) -> None:
-        self._print = write
+        rules = rules or Filter()
+        super().__init__(write, options, rules.rewrite_db)
         self._written: list[bytes] = []
         """The text collected by the methods that print single events."""
         self._write = self._written.append
         self._kinds = kinds
-        rules = rules or Filter()
         self._harmless: Harmless | None = None
         if options.may_fail is not MayFail.PRINT:
             world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
@@ -170,7 +170,6 @@ class TextPrinter:
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
         self._load_files = LoadFiles(options.local_load)
-        self._rewrite_db = rules.rewrite_db
         self._skip_gtids = options.skip_gtids
         self._warn = warn
         self._file = ""
@@ -182,15 +181,6 @@ class TextPrinter:
         """The error code and status variables of the last Query event, in its bytes. None: the next statement's
         settings must be printed in full.
         """
-        self._row_events = options.row_events
-        self._texts = EventTexts(
-            write,
-            verbosity=options.verbose,
-            row_events=options.row_events,
-            rewrite_db=self._rewrite_db,
-            refusal=self._refusal,
-            before_rows=self._before_rows,
-        )
         self._opened: Iterator[KeptEvents] | None = None
         """The events of the compressed transaction to print next, or None."""
         self._undecided = False
@@ -211,7 +201,7 @@ class TextPrinter:
         - Changes of tables may fail on that server, because the filter drops definitions of the tables' columns.
         - Files of LOAD DATA are in a temporary directory, which a user has to remove.
         """
-        if comments := self._comments + self._texts.refused:
+        if comments := self._comments + self.refused:
             are, they = (
                 ("statement is a comment", "it") if comments == 1 else ("statements are comments", "they")
             )
@@ -237,7 +227,7 @@ class TextPrinter:
 
     def end(self) -> None:
         """Print the remaining events, and the statements that end the text and restore the client's settings."""
-        self._texts.finish()
+        self.finish()
         self._end_gtids()
         self._write(b"delimiter ;\n# End of log file\n")
         self._write(b"/*!50003 SET COMPLETION_TYPE=@OLD_COMPLETION_TYPE*/;\n")
@@ -275,29 +265,25 @@ class TextPrinter:
         for first, last in itertools.pairwise(bounds):
             self._events(kept.part(first, last))
 
-    def flush(self) -> None:
-        """Print all delayed events, except the rows of a statement that has not ended."""
-        self._texts.print()
-
     def _events(self, kept: KeptEvents) -> None:
         self._file, self._undecided, self._fd_of_events = kept.file, kept.undecided, kept.fd
         self._first_file = self._first_file or kept.file
         kind = int(kept.data[kept.start[0] + TYPE_AT])
         if kind == T.FORMAT_DESCRIPTION:
-            self._texts.finish()
+            self.finish()
             self._end_gtids()
             self._print(self._taken())
-        self._texts.add(kept, self._text_of)
+        self.add(kept)
         if self._opened is not None:
             inner, self._opened = self._opened, None
-            self._texts.finish()
+            self.finish()
             try:
                 for piece in inner:
                     self.events(piece)
             except BinlogError:
-                self._texts.print()
+                self.flush()
                 raise
-            self._texts.finish()
+            self.finish()
 
     def _taken(self) -> bytes:
         """Return the text that the methods for single events have collected since the last call, and clear it."""
@@ -305,12 +291,8 @@ class TextPrinter:
         self._written.clear()
         return text
 
-    def _text_of(self, raw: bytes, offset: int) -> bytes:
-        """Return the part of an event's text that begins with the type's name and follows time, server id and end
-        position. ``raw`` has the event's bytes, and ``offset`` is its offset in the file.
-
-        Frequent events are not decoded as a whole.
-        """
+    def text_of(self, raw: bytes, offset: int) -> bytes:
+        # Frequent events are not decoded as a whole.
         kind, fd = raw[TYPE_AT], self._fd_of_events
         end = len(raw) - fd.checksum_length
         if kind == T.XID and end == HEADER_LENGTH + 8:
@@ -405,7 +387,7 @@ class TextPrinter:
                 self._harmless.written_by(fd.family, L.server_version(fd), from_first=is_first)
         self._fd = fd
         self._status = None
-        self._texts.checksum = fd.checksum
+        self.checksum = fd.checksum
         if fd.created:
             self._setting(b"ROLLBACK")
         # Tables info (WL#40) is a list of tables in Query events that real servers do not know. Real servers refuse a
@@ -418,19 +400,14 @@ class TextPrinter:
             # MySQL refuses statements after a BINLOG statement with a format description event, until GTID_NEXT is set.
             self._setting(_AUTOMATIC)
 
-    def _refusal(self, database: str, table: str) -> bytes:
-        """Return a comment on why the rows of a table cannot run on the target, because the target lacks the table. The
-        text is empty if the rows can run.
-
-        ``database`` and ``table`` are the names on the target.
-        """
+    def refusal(self, database: str, table: str) -> bytes:
         missing = None if self._harmless is None else self._harmless.missing_table(database, table)
         if missing is None:
             return b""
         self._comment(f"dumpfilter: not run: {lacking(missing).reason}".encode("utf-8", "surrogateescape"))
         return self._taken()
 
-    def _before_rows(self) -> bytes:
+    def before_rows(self) -> bytes:
         self._has_run = True
         if self._xa_start is None and not self._context_settings:
             return b""
