@@ -6,7 +6,7 @@ The data are the names of databases and tables, and the events that create or ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -25,7 +25,6 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import QueryEvent, TableName, decode_statement_event
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
 from dumpfilter.binlog.statement.statement import (
-    Mentions,
     Statement,
     StatementFacts,
     StatementKind,
@@ -183,20 +182,22 @@ class Gatherer:
     def __init__(self, subjects: Subjects) -> None:
         self.knowledge = SetKnowledge()
         self._subjects = subjects
-        self._met: set[int] = set()
-        """The numbers of the subjects (tables and statements) whose next event need not be collected."""
-        self._read: dict[int, set[tuple[Mentions, int]]] = {}
-        """For each subject (a statement with its tables), the names in texts that need not be collected again.
+        self._kept: dict[Hashable, tuple[int, frozenset[tuple[str, str]]]] = {}
+        """The events that need not be collected again: the number of events at that time, and all tables and databases
+        behind the event.
 
-        Each entry also has a counter of changes to stored functions, for statements that may call one. For other
-        statements the counter is 0.
+        A key is a subject's number. A statement that reads tables or calls functions has a further key: the number with
+        the names in its text. If it may call a function, the key also has a counter of changes to stored functions.
+        """
+        self._changed: dict[tuple[str, str], int] = {}
+        """For each table (or database, with an empty name) that a collected statement defines, the number of events at
+        that time.
         """
         self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
         """The tables that each view reads, for the views that the set creates."""
         self._functions: set[bytes] = set()
         """The upper-case names of the set's stored functions, for searching calls in statement texts."""
         self._function_changes = 0
-        self._of_table: dict[tuple[str, str], set[int]] = {}
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
 
@@ -247,9 +248,9 @@ class Gatherer:
             return
         subject = self._subjects[owner]
         if isinstance(subject, TableSubject):
-            if owner not in self._met:
+            if not self._is_known(owner):
                 evidence = texts.evidence(number, f"rows of {subject.database}.{subject.table}")
-                self._keep(owner, SetEvent(subject, evidence))
+                self._keep(SetEvent(subject, evidence), owner)
             return
         self._add_statement(owner, subject, number, texts)
 
@@ -257,30 +258,30 @@ class Gatherer:
         defines = subject.kind not in _NOT_DEFINING
         reads = subject.kind in CHANGING_DATA and texts.has_word(number, *_WORDS)
         calls = subject.kind in CHANGING_DATA and texts.has_word(number, *self._functions)
-        if not (defines or reads or calls) and owner in self._met:
+        if not (defines or reads or calls) and self._is_known(owner):
             return
         query = texts.query(number)
         if query is None or (defines and self._is_repeated(owner, query)):
             return
         facts = statement_facts(query, texts.fd.family)
         event = SetEvent(subject, texts.evidence(number, _shown(query)), facts, query.thread_id)
+        key = owner, facts.body, self._function_changes if calls else 0
         if defines:
             self._follow(event)
-            self._forget(event)
-            self.knowledge.events.append(event)
-            self.knowledge.name(event)
-            return
-        known = self._read.setdefault(owner, set())
-        key = facts.body, self._function_changes if calls else 0
-        if key not in known:
-            known.add(key)
-            self._keep(owner, event)
+            self._keep(event)
+        elif self._is_known(key):
+            self._kept[owner] = self._kept[key]
+        else:
+            self._keep(event, owner, key)
 
     def _follow(self, event: SetEvent) -> None:
-        """Record the views and stored functions that a statement defines, through which later statements may use
-        tables.
+        """Record the tables, views and stored functions that a statement defines, through which later statements may
+        use tables.
         """
-        facts = event.facts
+        facts, subject = event.facts, event.subject
+        is_of_database = isinstance(subject, Statement) and subject.kind.is_database
+        changed = [(subject.database or "", "")] if is_of_database else _tables(event)
+        self._changed |= dict.fromkeys(changed, len(self.knowledge.events) + 1)
         if facts.thing is Thing.FUNCTION:
             self._function_changes += 1
             for name in facts.names if facts.verb is Verb.CREATE else ():
@@ -302,13 +303,18 @@ class Gatherer:
         self._repeated[key] += 1
         return self._repeated[key] > _MOST_REPEATED
 
-    def _keep(self, owner: int, event: SetEvent) -> None:
-        self._met.add(owner)
+    def _keep(self, event: SetEvent, *keys: Hashable) -> None:
         self.knowledge.events.append(event)
         self.knowledge.name(event)
-        for table in _tables(event):
-            for behind in self._behind(table):
-                self._of_table.setdefault(behind, set()).add(owner)
+        if keys:
+            tables = set().union(*map(self._behind, _tables(event)))
+            names = frozenset(tables | {(database, "") for database, _ in tables})
+            self._kept |= dict.fromkeys(keys, (len(self.knowledge.events), names))
+
+    def _is_known(self, key: Hashable) -> bool:
+        """Tell whether an equal event was collected, and no later statement has defined one of its tables."""
+        when, names = self._kept.get(key, (-1, frozenset()))
+        return when >= 0 and all(self._changed.get(name, 0) <= when for name in names)
 
     def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
         """Return the name of a table or view, with the names of all tables and views that the view reads, also through
@@ -320,25 +326,6 @@ class Gatherer:
             found |= inner
             waiting += inner
         return found
-
-    def _forget(self, event: SetEvent) -> None:
-        """Make the next event of each affected subject be collected again after a statement that creates, alters or
-        drops a table.
-
-        A subject is a table, or a statement with its tables, about which a filter decides.
-        """
-        subject = event.subject
-        assert isinstance(subject, Statement)
-        if subject.kind.is_database:
-            changed = [
-                owners for (database, _), owners in self._of_table.items() if database == subject.database
-            ]
-        else:
-            changed = [self._of_table.get(table, set()) for table in _tables(event)]
-        for owners in changed:
-            self._met -= owners
-            for owner in owners:
-                self._read.pop(owner, None)
 
     def _add_xa(self, owner: int, number: int, texts: _Texts) -> None:
         if owner in self._xa or len(self._xa) >= _MOST_XA:
