@@ -175,7 +175,7 @@ def master_collector(master: Any) -> Any:
 
 
 def _wait_for_error(slave: Driven) -> None:
-    wait_until(lambda: slave.channel().io.last_error)
+    wait_until(lambda: slave.channel().io.failure)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.where)
