@@ -76,6 +76,8 @@ class _End(asyncio.BufferedProtocol):
         """The direction of the link in which the bytes cross that this end reads."""
         self._transport: asyncio.Transport | None = None
         """The transport of the socket: None before the socket is connected."""
+        self._is_read = False
+        """Whether asyncio reads the socket, so that a pause counts."""
         self._under_way: deque[tuple[float, bytes | None]] = deque()
         """The bytes that cross the link to this end, in pieces, with their times (see :meth:`Line.push`). An empty
         piece is the end of the stream, and None its reset.
@@ -92,14 +94,20 @@ class _End(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_BUFFER)
-        self.update_reading()
+        # Python 3.11.2 begins to read a socket after this call even if the transport is paused by then. Such a socket
+        # would be read for ever, and take all free bytes of a full link.
+        self._link.loop.call_soon(self._begin_reading)
         self.deliver()
+
+    def _begin_reading(self) -> None:
+        self._is_read = True
+        self.update_reading()
 
     def update_reading(self) -> None:
         """Start or stop reading the socket. It is read while the link is up, the link accepts bytes, and the other end
         takes them.
         """
-        if self._transport is not None and not self._has_read_all:
+        if self._transport is not None and self._is_read and not self._has_read_all:
             is_wanted = self._link.accepts(self._line) and self.other._takes
             (self._transport.resume_reading if is_wanted else self._transport.pause_reading)()
 
