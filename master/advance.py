@@ -642,11 +642,11 @@ def step_over(
     ``place`` is the dump's position with its state, and ``thread`` is the dump thread after the segment. ``reach`` has
     the segment's GTID ranges and server ids from ``place`` on. ``alike`` is a dictionary of the chunks that were made
     for other dumps from this position. The key has the outcome of a dump's plan (which bytes are sent), the position,
-    and the message format. A dump with an equal key shares the chunks. Otherwise new chunks are made, and added to
-    ``alike``.
+    the message format and the size of messages, into which a large event is divided. A dump with an equal key shares
+    the chunks. Otherwise new chunks are made, and added to ``alike``.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
-    key = outcome, place.position, place.end, place.resume, place.encoding
+    key = outcome, place.position, place.end, place.resume, place.encoding, place.thread.chunk_size
     pieces = None if outcome is None else alike.get(key)
     if pieces is None:
         pieces = alike[key] = [

@@ -164,3 +164,18 @@ def test_a_slave_that_shares_plans_with_a_replica_has_no_stand_ins() -> None:
                 list(piece.messages(1 << 20))
             of_all.append(sum(piece.counts.bytes_gtid for piece in pieces))
         assert of_all[0] == of_all[2] == 0 < of_all[1]
+
+
+def test_slaves_with_messages_of_other_sizes_share_no_chunks() -> None:
+    """A slave on a slow line would get a large event in one message, which the next outage loses."""
+    with closing(BinlogStore(ORACLE / "mysql-row")) as store:
+        source = store.open_file(store.binlogs.names[0])
+        flags = TableFlags(Filter.from_options([]), store.subjects)
+        threads = [DumpThread(flags, store.sources, chunk_size=size) for size in (1 << 20, 1 << 19, 1 << 19)]
+        places = [place_in(source, thread, encoding=GrpcEncoding()) for thread in threads]
+        pieces = []
+        for step in steps_from(store, places):
+            assert isinstance(step, Step)
+            pieces.append({piece for piece in step.pieces if isinstance(piece, PlacedPlan)})
+        assert pieces[0].isdisjoint(pieces[1])
+        assert pieces[1] == pieces[2] != set()
