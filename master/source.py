@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -44,12 +43,12 @@ _ENDED = (SourceReplaced, SourcePurged)
 """The errors after which the source can never continue at the end of the store."""
 
 _BETWEEN_TURNS = 0.002
-"""The time between two turns of the loop in which events are received, while commits come faster than that, seconds.
-The commits of this time are received, stored and sent together.
+"""The shortest time between two turns of the loop in which events are received, seconds. Commits that come faster are
+received, stored and sent together.
 """
 
 _BETWEEN_IDLE_TURNS = 0.02
-"""The time between two turns while commits come faster than that and no dump waits for them, seconds."""
+"""The shortest time between two turns while no dump runs, so that nobody waits for the commits, seconds."""
 
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
@@ -132,17 +131,22 @@ class LoopTurns:
         if self._is_closed:
             return
         ended = self._ended = self._loop.create_future()
-        latest = -math.inf
-        is_watched = True
+        earliest, is_watched, in_row = 0.0, True, 0
 
         def take_turn() -> None:
-            nonlocal latest, is_watched
+            nonlocal earliest, is_watched, in_row
             # The loop may call the function once more after the end.
             if ended.done():
                 return
             now = self._loop.time()
-            interval = _BETWEEN_TURNS if self._has_dumps() else _BETWEEN_IDLE_TURNS
-            is_fast, latest = now - latest < interval, now
+            if is_watched and now < earliest:
+                # A turn costs nearly the same for one commit as for several.
+                self._loop.remove_reader(stream)
+                is_watched = False
+                self._loop.call_at(earliest, take_turn)
+                return
+            earliest = now + (_BETWEEN_TURNS if self._has_dumps() else _BETWEEN_IDLE_TURNS)
+            in_row = 0 if is_watched else in_row + 1
             try:
                 got = turn()
             except Exception as error:
@@ -151,14 +155,10 @@ class LoopTurns:
                 return
             if got is None:
                 ended.set_result(None)
-            elif is_watched and is_fast:
-                # A turn costs nearly the same for one commit as for several. While commits come fast, a timer begins
-                # the turns, until one of them finds nothing.
-                self._loop.remove_reader(stream)
-                is_watched = False
-                self._loop.call_at(now + interval, take_turn)
-            elif not is_watched and got:
-                self._loop.call_at(now + interval, take_turn)
+            elif in_row > 1 and got:
+                # While commits come fast, a timer alone begins the turns. To watch the socket between two turns would
+                # wake the process twice for each.
+                self._loop.call_at(earliest, take_turn)
             elif not is_watched:
                 self._loop.add_reader(stream, take_turn)
                 is_watched = True
