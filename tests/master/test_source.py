@@ -56,23 +56,32 @@ def followed(source: FakeSource, directory: Path) -> FollowedSource:
     return FollowedSource(parse_source_url(source.url), directory)
 
 
+@contextlib.contextmanager
+def taking_turns(taken: list[bytes]) -> Iterator[tuple[socket.socket, socket.socket, Callable[[], int]]]:
+    """Yield a source's connection, its far end, and a turn that adds the next byte, if there is one, to ``taken``."""
+    near, far = socket.socketpair()
+
+    def turn() -> int:
+        with contextlib.suppress(BlockingIOError):
+            taken.append(near.recv(1))
+            return 1
+        return 0
+
+    with near, far:
+        near.setblocking(False)
+        yield near, far, turn
+
+
 @pytest.mark.parametrize(("has_dumps", "turns"), [(True, 3), (False, 1)])
 def test_the_loop_takes_fewer_turns_while_no_dump_runs(
     has_dumps: bool, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_module, "_BETWEEN_TURNS", 0.0)
     monkeypatch.setattr(source_module, "_BETWEEN_IDLE_TURNS", 3600.0)
-    taken = []
+    taken = list[bytes]()
 
     async def receive() -> None:
-        near, far = socket.socketpair()
-        with near, far:
-            near.setblocking(False)
-
-            def turn() -> int:
-                taken.append(near.recv(1))
-                return 1
-
+        with taking_turns(taken) as (near, far, turn):
             loop = asyncio.get_running_loop()
             loop_turns = LoopTurns(loop, lambda file, offset, data: None, lambda: has_dumps)
             receiving = asyncio.ensure_future(loop_turns._receive(near, turn, lambda: None))
@@ -117,17 +126,8 @@ def test_a_timer_alone_begins_turns_while_commits_come_fast(monkeypatch: pytest.
     taken, watched = list[bytes](), list[bool]()
 
     async def receive() -> None:
-        near, far = socket.socketpair()
-        with near, far:
-            near.setblocking(False)
+        with taking_turns(taken) as (near, far, turn):
             loop = HeldTimers(asyncio.get_running_loop())
-
-            def turn() -> int:
-                with contextlib.suppress(BlockingIOError):
-                    taken.append(near.recv(1))
-                    return 1
-                return 0
-
             turns = LoopTurns(loop, lambda file, offset, data: None, lambda: True)  # type: ignore[arg-type]
             receiving = asyncio.ensure_future(turns._receive(near, turn, lambda: None))
             far.send(b"abcd")
@@ -148,17 +148,11 @@ def test_no_turn_begins_after_an_error_has_ended_the_reception(monkeypatch: pyte
     """After the error the source's thread closes the connection and the store, in which a late turn would write."""
     monkeypatch.setattr(source_module, "_BETWEEN_TURNS", 3600.0)
     monkeypatch.setattr(source_module, "_TICK_SECONDS", 0.001)
-    taken = []
+    taken = list[bytes]()
 
     async def receive() -> None:
-        near, far = socket.socketpair()
-        with near, far:
-            near.setblocking(False)
+        with taking_turns(taken) as (near, far, turn):
             loop = HeldTimers(asyncio.get_running_loop())
-
-            def turn() -> int:
-                taken.append(near.recv(1))
-                return 1
 
             def tick() -> None:
                 if loop.held:
