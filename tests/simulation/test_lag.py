@@ -107,8 +107,23 @@ def test_a_transaction_of_gigabytes_leaves_a_slow_link_evenly() -> None:
     assert found.tolist() == [450_000_000] * 4 + [200_000_000]
 
 
+_SHARES = (0, 50, 95, 99, 100)
+
+
+def _nearest_ranks(lags: list[int]) -> list[int]:
+    ordered = sorted(lags)
+    return [ordered[max(-(-len(lags) * share // 100) - 1, 0)] for share in _SHARES]
+
+
 @given(st.lists(st.one_of(st.integers(-9, 9), st.integers(-(1 << 40), 1 << 60)), min_size=1, max_size=300))
 def test_percentiles_of_any_numbers(lags: list[int]) -> None:
-    found = lag.percentiles_of(np.array(lags, np.int64), (0, 50, 95, 99, 100))
-    ordered = sorted(lags)
-    assert found == [ordered[max(-(-len(lags) * share // 100) - 1, 0)] for share in (0, 50, 95, 99, 100)]
+    assert lag.percentiles_of(np.array(lags, np.int64), _SHARES) == _nearest_ranks(lags)
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 9), st.integers(0, 2**31 - 1)), min_size=1, max_size=50),
+    st.integers(1, 40),
+)
+def test_percentiles_of_short_lags(lags: list[int], times: int) -> None:
+    repeated = [lag for lag in lags for _ in range(times)]
+    assert lag.percentiles_of(np.array(repeated, np.int32), _SHARES) == _nearest_ranks(repeated)
