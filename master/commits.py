@@ -363,8 +363,7 @@ class Decider:
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
         """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the messages with
-        these events, and the dump's position after them. The first transactions are decided alone if the events of all
-        would exceed the size of a message.
+        these events, and the dump's position after them. Transactions after a full message are left out.
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
         Return None if the dump thread must decide the transactions, for example because the master's operator imposes a
@@ -382,7 +381,7 @@ class Decider:
                 return None
             events = _sent_of(commit, decision)
             size, sent = len(commit.data), len(events)
-            if sent and counts.bytes_sent + sent >= thread.chunk_size:
+            if counts.bytes_sent >= thread.chunk_size or counts.bytes_sent + sent > 2 * thread.chunk_size:
                 break
             counts.add(decision.counts)
             parts.append(Part(commit, decision, events))

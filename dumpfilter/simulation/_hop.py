@@ -13,6 +13,7 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bools, Float64s2, Int32s2, Int64s, Int64s2
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog.native import floats
+from dumpfilter.dump.stream.pace import LEAST, SECONDS, SMALL, SMALL_SECONDS
 
 
 class Parameters(NamedTuple):
@@ -30,6 +31,7 @@ class Parameters(NamedTuple):
     message: int
     message_overhead: int
     fixed: int
+    most_message: int
 
 
 class Dropped(NamedTuple):
@@ -59,7 +61,10 @@ class Dropped(NamedTuple):
 
 _NONE = -(1 << 62)
 """A time earlier than all others, nanoseconds."""
-_D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
+_D_START, _D_RESTART = 0, 1
+
+_PUSHED = 50_000_000
+"""The time that bytes take on the wire which a busy link (a proxy) reads at once, nanoseconds. They get one delay."""
 
 
 @inlined
@@ -167,7 +172,7 @@ def cross(
     ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``room`` has the
     number of transactions that must have left before the connection's send buffers have room for it. ``dropped``
     describes the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one
-    row for each outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
+    row for each outage: its start, and the time at which the dump resumes.
 
     The results are written into the arrays ``departed`` (one entry more than there are transactions), ``received`` and
     ``came``. The first ``i`` transactions had left the sender at ``departed[i]``, and transaction ``i`` was received at
@@ -189,10 +194,11 @@ def cross(
     messages = 0
     empty = 0
     # The last byte so far left at ``end``, the last message arrived at ``last``, and the last outage ended at
-    # ``opened``.
+    # ``opened``. The reader had the bytes ``had`` then.
     end = _NONE
     last = _NONE
     opened = _NONE
+    had = 0
     # The first transaction of a message, of which ``kept`` bytes reached the reader before an outage, and the first one
     # that arrives after the message is made. The bytes of all transactions before each of the two.
     first = 0
@@ -210,8 +216,9 @@ def cross(
         end = max(end, ready)
         # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
         while down < len(downs) and end >= downs[down, _D_START]:
+            message = message_after(before + kept - had, downs[down, _D_START] - max(opened, 0), hop)
+            had = before + kept
             opened = downs[down, _D_RESTART]
-            message = downs[down, _D_MESSAGE]
             end = made = max(end, opened)
             down += 1
         while coming < n and arrived[coming] <= made:
@@ -223,7 +230,7 @@ def cross(
             # The message is full, or ends before a large transaction.
             filled = sizes[first]
             stop = first + 1
-            while stop < coming and filled < message and sizes[stop] <= message:
+            while stop < coming and filled < message and filled + sizes[stop] <= 2 * message:
                 filled += sizes[stop]
                 stop += 1
         whole = sizes[first] - kept
@@ -232,20 +239,20 @@ def cross(
         end += time_of(whole + dropped.told[first] + hop.message_overhead * parts, hop) + hop.fixed
         shift = end - departed[first + 1]
         end = departed[stop] + shift
-        delay = hop.delay
+        arrival = max(end + hop.delay, last)
         if hop.jitter:
-            delay = max(delay + noise(hop.seed, first, hop.jitter), 0)
-        arrival = max(end + delay, last)
+            arrival = shaken(start, end, first, last, hop)
         if down < len(downs) and arrival > downs[down, _D_START]:
             # The outage loses the message, which has not arrived.
-            time = downs[down, _D_START] - delay - start
+            time = downs[down, _D_START] - hop.delay - start
             needed = time_of(whole + hop.message_overhead * parts, hop)
             if message and stop == first + 1 and time > 0 and needed:
                 # The complete messages of a large transaction that had left by then have arrived.
                 left = np.int64(np.float64(whole) * np.float64(time) / np.float64(needed))
                 kept += min(left, whole - 1) // message * message
+            message = message_after(before + kept - had, downs[down, _D_START] - max(opened, 0), hop)
+            had = before + kept
             opened = end = downs[down, _D_RESTART]
-            message = downs[down, _D_MESSAGE]
             down += 1
         else:
             last = arrival
@@ -262,15 +269,50 @@ def cross(
     return messages, empty
 
 
+@inner
+def shaken(start, end, number, last, hop):
+    """Return the time at which a message arrives over the link ``hop``, whose delay is random.
+
+    The message is on the wire from ``start`` to ``end``. ``number`` is the index of its first transaction, and ``last``
+    the time at which the message before arrived. A long message crosses the link in parts, each with its own delay. No
+    part overtakes another, so that the latest one counts.
+    """
+    arrival = last
+    left = start
+    part = number
+    while left < end or part == number:
+        left = min(left + _PUSHED, end)
+        arrival = max(arrival, left + max(hop.delay + noise(hop.seed, part, hop.jitter), 0))
+        part += 1 << 40
+    return arrival
+
+
+@inner
+def message_after(carried, time, hop):
+    """Return the message size on the link ``hop`` after an outage, bytes. The reader had received ``carried`` bytes in
+    the time ``time`` before the outage, nanoseconds, and reports this rate.
+
+    The function follows :func:`dumpfilter.dump.stream.pace.message_size`.
+    """
+    rate = carried * 1e9 / max(time, 1)
+    wanted = max(min(rate * SMALL_SECONDS, SMALL), rate * SECONDS, LEAST)
+    if wanted >= hop.most_message:
+        return max(hop.message, hop.most_message)
+    size = np.int64(LEAST)
+    while 2 * size <= wanted:
+        size *= 2
+    return max(hop.message, size)
+
+
 @inlined
 def pieces(size, message):
     """Return the number of messages into which a transaction of ``size`` bytes is divided. ``message`` is the
-    message size in bytes; 0 means no division.
+    message size in bytes; 0 means no division. Up to twice this size, the transaction is one message.
     """
     # The inverse is computed once for all transactions. With the half, its rounding does not matter.
-    if not message:
+    if size <= 2 * message or not message:
         return np.int64(1)
-    return max(np.int64((np.float64(size) + 0.5) * np.divide(1.0, np.float64(message))), np.int64(1))
+    return np.int64((np.float64(size + message) - 0.5) * np.divide(1.0, np.float64(message)))
 
 
 LANES = 16
@@ -351,10 +393,10 @@ def cross_together(
             free = np.uintp(room[j]) & mask
             after = np.uintp(j + 1) & mask
             ready = np.float64(arrived[j])
-            # A message is full from this size on. A large transaction always begins a message.
-            full = -1.0 if sizes[j] > hop.message else message
             size = np.float64(sizes[j])
-            parts = max(np.floor((size + 0.5) * inverse), 1.0)
+            # A message with this size or more is full, or too full for the transaction.
+            full = min(message, 2.0 * message - size + 1.0)
+            parts = max(np.floor((size + message - 0.5) * inverse), 1.0) if size > 2.0 * message else 1.0
             joining = np.float64(sizes[j] + dropped.told[j])
             overhead = parts * hop.message_overhead
             if dropped.empty[j]:

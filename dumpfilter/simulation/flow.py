@@ -106,24 +106,24 @@ class Hop(NamedTuple):
     """The bytes that each message adds to its events on the link."""
     fixed: int = 0
     """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
+    most_message: int = 0
+    """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
+    the reader reports.
+    """
     ahead: int = 0
     """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
     limit.
     """
     downs: tuple[Down, ...] = ()
     """The outages in ascending order, without overlap."""
-    most_message: int = 0
-    """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
-    the reader reports.
-    """
     sender: Sender = Sender.SERVER
     form: Form = Form.EVENTS
     """The encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol."""
     filter: int | None = None
     """The index, in the plan's filters, of the filter on this link. None: no filter."""
-    idle: tuple[Down, ...] = ()
-    """The intervals in which the sender had no reader. The sender sees all transactions of an interval together at
-    its end.
+    restarts: tuple[int, ...] = ()
+    """The times at which the sender reads its binlog for a reader after an outage, ascending. Until then it has not
+    looked at the transactions that this reader lacks.
     """
 
 
@@ -176,8 +176,8 @@ def cross(
         np.ascontiguousarray(sizes, np.int64),
         room_for(sizes, hop.ahead) if room is None else room,
         dropped,
-        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
-        _outages(arrived, sizes, hop),
+        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:8]),
+        np.array([(down.start, down.restart) for down in hop.downs], np.int64).reshape(-1, 2),
         departed,
         received,
         came,
@@ -231,7 +231,7 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
         sizes,
         departing.room,
         dropped,
-        Parameters(0, 1, *hop[1:7]),
+        Parameters(0, 1, *hop[1:8]),
         times,
         departed,
         lags,
@@ -246,25 +246,6 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
 
 def _no_reports(n: int) -> Dropped:
     return Dropped(*np.zeros((4, n), np.int64))
-
-
-def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
-    """Return the outages of a hop as an int64 array with three columns: start, restart (nanoseconds), and message size
-    (bytes) after the restart.
-
-    The message size follows the rate at which transactions came before the outage, at most the link's rate. This rate
-    is computed from ``arrived`` (times, nanoseconds) and ``sizes`` (bytes) of the transactions.
-    """
-    rows, begin = [], 0
-    for down in hop.downs:
-        # The product of 10 GB and a second's nanoseconds does not fit into 64 bits.
-        offered = int(sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum())
-        rate = offered * NANOSECONDS / max(down.start - begin, 1)
-        if hop.rate is not None:
-            rate = min(rate, hop.rate / BITS)
-        rows.append((down.start, down.restart, max(hop.message, message_size(rate, hop.most_message))))
-        begin = down.restart
-    return np.array(rows, np.int64).reshape(-1, 3)
 
 
 AGAIN = 2_000_000
@@ -401,7 +382,6 @@ class Router:
             downs = _downs(replace(shape, rate=rate, delay=delay), leg.retries)
         has_messages = form is Form.EVENTS
         most = (leg.chunk_size or LARGEST) if has_messages else 0
-        idle = ((_nanoseconds(start), _nanoseconds(end)) for start, end in leg.idle)
         return Hop(
             rate,
             _nanoseconds(delay),
@@ -415,7 +395,7 @@ class Router:
             sender=leg.sender,
             form=form,
             filter=number,
-            idle=tuple(Down(start, end, end) for start, end in idle) if form is Form.STAND_INS else (),
+            restarts=tuple(map(_nanoseconds, leg.restarts)) if form is Form.STAND_INS else (),
         )
 
 
@@ -739,10 +719,10 @@ class Schedule:
         """
         *way, hop = hops
         # Links that differ in other properties, such as the rate, are sent the same.
-        return self._departing(
-            tuple(way),
-            Hop(ahead=hop.ahead, sender=hop.sender, form=hop.form, filter=hop.filter, idle=hop.idle),
-        )
+        sent = Hop(ahead=hop.ahead, sender=hop.sender, form=hop.form, filter=hop.filter)
+        if hop.form is Form.STAND_INS:
+            sent = sent._replace(delay=hop.delay, downs=hop.downs, restarts=hop.restarts)
+        return self._departing(tuple(way), sent)
 
     def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
         """Simulate sending this binlog's transactions over consecutive links (``hops``), each with its filter.
@@ -785,11 +765,14 @@ class Schedule:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
         ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``ahead``, ``sender``, ``form``, ``filter`` and ``idle``.
+        matter: ``ahead``, ``sender``, ``form`` and ``filter``, and for stand-ins also the outages.
         """
         together = seen = self._seen(*_looking(way, hop))
-        for down in hop.idle:
-            together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
+        for down in hop.downs:
+            # The sender looks for what this reader lacks when a reader comes back.
+            missed = (together >= down.start - hop.delay) & (together < down.restart)
+            looks_at = np.array([*hop.restarts, down.restart])
+            together = np.where(missed, looks_at[np.searchsorted(hop.restarts, together)], together)
         has_gaps = way and hop.sender is Sender.SLAVE and way[-1].form is Form.EVENTS
         earlier = way[-1].filter if has_gaps else None
         found = content(self.traffic, hop.form, hop.filter, together, earlier)

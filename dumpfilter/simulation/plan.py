@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -106,8 +106,10 @@ class Leg:
     """The target's waits between attempts to reconnect after an outage."""
     chunk_size: int = 0
     """The size of a gRPC message that the target requests, bytes of events. 0: the master chooses."""
-    idle: tuple[tuple[float, float], ...] = ()
-    """The intervals in which the source has no connected reader: start and end, seconds since the start of the run."""
+    restarts: tuple[float, ...] = ()
+    """The times at which readers of the source receive events again after an outage, ascending. They are seconds since
+    the start of the run.
+    """
 
     @property
     def link(self) -> str:
@@ -179,15 +181,18 @@ def plan_topology(topology: Topology) -> Plan:
     """Return the nodes, links and filters of a topology for a simulation. Raises OptionError if no node reads over a
     link, if more than :data:`MOST_WAYS` paths lead to a node, or for a bad option in a node's command line.
     """
-    idle = {
-        node.name: all_down(
-            (one.link, retries_of(reader))
-            for reader in topology.readers[node.name]
-            for one in reader.reads
-            if one.source == node.name
+    restarts = {
+        source.name: tuple(
+            sorted(
+                retries_of(reader).restart(outage.start, outage.end, one.link, outage.connected)
+                for reader in topology.readers[source.name]
+                for one in reader.reads
+                if one.source == source.name
+                for outage in one.link.outages
+                if outage.end is not None
+            )
         )
-        for node in topology.nodes
-        if node.is_own
+        for source in topology.nodes
     }
     depth: dict[str, int] = {}
     for node in topology.nodes:
@@ -224,7 +229,7 @@ def plan_topology(topology: Topology) -> Plan:
                     FilterKey(logged),
                     retries_of(node),
                     int(number_of(node, "--chunk-size") or 0),
-                    idle.get(source.name, ()),
+                    restarts[source.name],
                 )
                 legs = (*legs, leg)
                 channels.append(Channel(source.name, origin, legs, FilterKey(own)))
@@ -310,27 +315,6 @@ class Retries:
             connected = max(at, end)
         on_line = 0.0 if shape.rate is None else self.nbytes * _BITS / shape.rate
         return connected + 2 * self.round_trips * shape.delay + on_line
-
-
-def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the intervals in which none of the slaves and replicas that read from a node is connected. An interval is
-    a pair of start and end, seconds since the start of the run.
-
-    ``links`` has a pair for each reader: its link to the node, with the outages, and the waits before the reader
-    reconnects. Intervals without an end are left out, since no reader gets anything after their start.
-    """
-    common = [(-math.inf, math.inf)]
-    for shape, retries in links:
-        downs = [
-            (
-                one.start,
-                math.inf if one.end is None else retries.restart(one.start, one.end, shape, one.connected),
-            )
-            for one in shape.outages
-        ]
-        pairs = ((max(one[0], other[0]), min(one[1], other[1])) for one in common for other in downs)
-        common = [(start, end) for start, end in pairs if start < end]
-    return tuple(one for one in common if one[1] < math.inf)
 
 
 def retries_of(node: Node) -> Retries:

@@ -222,3 +222,29 @@ def test_dropped_commits_do_not_fill_a_message() -> None:
         step = decider.step(place, commits, decider.reach(commits))
         assert step is not None
         assert step.after.position == end
+
+
+def test_a_message_ends_with_the_commit_that_fills_it_as_a_chunk_of_the_dump_thread() -> None:
+    store = BinlogStore(ORACLE / "mysql-row" / "bin.000001")
+    _, commits, _ = _first_commits(ORACLE / "mysql-row")
+    source = store.open_file(store.binlogs.names[0])
+    segment = store.segment_of(source, commits[0].offset)
+    assert segment is not None
+    flags = TableFlags(Filter.from_options([]), store.subjects)
+    decider = Decider(store.subjects, store.sources)
+    ends = set()
+    for size in range(50, commits[-1].end - commits[0].offset, 50):
+        thread = DumpThread(flags, store.sources, chunk_size=size)
+        place = place_in(source, thread, commits[0].offset, encoding=GrpcEncoding())
+        chunk = thread.fork().plan(segment)[0]
+        step = decider.step(place, commits, decider.reach(commits))
+        if chunk.size <= 2 * size:
+            assert step is not None
+            assert step.after.position == min(chunk.end, commits[-1].end)
+            ends.add(step.after.position)
+        else:
+            # The dump thread divides a chunk with a large commit. Here it begins with this commit.
+            last = next(commit for commit in commits if commit.end == chunk.end)
+            assert (commits[0].offset if step is None else step.after.position) == last.offset
+    assert len(ends) > 1
+    store.close()

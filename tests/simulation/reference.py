@@ -45,7 +45,8 @@ def receive_times(
         message: list[int] = []
         filled = 0
         for number in queue:
-            if message and (arrived[number] > made or filled >= hop.message or sizes[number] > hop.message):
+            is_full = filled >= hop.message or filled + sizes[number] > 2 * hop.message
+            if message and (arrived[number] > made or is_full):
                 break
             message.append(number)
             filled += sizes[number]
@@ -83,7 +84,7 @@ def _after_reports(free: Fraction, number: int, dropped: Dropped, hop: Hop) -> F
 
 
 def _pieces(size: int, hop: Hop) -> int:
-    return max(1, size // hop.message) if hop.message else 1
+    return 1 if not hop.message or size <= 2 * hop.message else -(-size // hop.message)
 
 
 def _whole(size: int, time: int, hop: Hop) -> int:

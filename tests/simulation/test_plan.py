@@ -12,11 +12,11 @@ from dumpfilter.simulation.plan import (
     Plan,
     Retries,
     Sender,
-    all_down,
     plan_slaves,
     plan_topology,
     retries_of,
 )
+from dumpfilter.testbed.experiment import simulated
 from dumpfilter.topology import make_topology, master, parse_string, server, slave
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.slaves_file import load_slaves
@@ -159,12 +159,15 @@ def test_the_last_of_equal_options_counts_and_a_wrong_value_is_an_error_of_the_n
             retries_of(node)
 
 
-def test_a_node_has_no_reader_while_all_are_down() -> None:
-    retries = Retries(0.1, 0.1, 0.0, 0)
-    one = LinkShape(outages=(Outage(1, 5), Outage(10, 12)))
-    other = LinkShape(outages=(Outage(2, 9, connected=9.5), Outage(11, None)))
-    assert all_down([(one, retries)]) == ((1, 5), (10, 12))
-    assert all_down([(one, retries), (other, retries)]) == ((2, 5), (11, 12))
-    # Nobody gets anything after the begin of an interval without an end.
-    assert all_down([(other, retries)]) == ((2, 9.5),)
-    assert all_down([(one, retries), (LinkShape(), retries)]) == ()
+def test_a_link_knows_when_any_reader_of_its_source_comes_back() -> None:
+    topology = parse_string("m >> a[delay=0.5s]; m >> b[delay=1s]; a >> c")
+    outages = {"m:a": (Outage(1, 5, connected=5), Outage(7, None)), "m:b": (Outage(2, 3, connected=4),)}
+    plan = plan_topology(simulated(topology, outages))
+    legs = [channel.legs[-1] for node in plan.nodes for channel in node.channels]
+    first = Retries().restart(2, 3, LinkShape(delay=1), connected=4)
+    second = Retries().restart(1, 5, LinkShape(delay=0.5), connected=5)
+    assert {leg.link: leg.restarts for leg in legs} == {
+        "m:a": (second, first),
+        "m:b": (second, first),
+        "a:c": (),
+    }

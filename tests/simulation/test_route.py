@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.simulation._hop import BLOCK, LANES, Dropped
+from dumpfilter.dump.stream.pace import message_size
+from dumpfilter.simulation._hop import BLOCK, LANES, Dropped, Parameters, message_after
 from dumpfilter.simulation.flow import (
     NEVER,
     Content,
@@ -225,12 +226,34 @@ def test_more_than_nine_gigabytes_before_an_outage_let_messages_grow() -> None:
         return cross(np.array(arrived), np.array([*sizes, *[10_000] * 100]), hop).messages
 
     large, small = messages([10_000_000_000]), messages([9_000_000_000])
-    assert large - 10_000_000_000 // 2048 == small - 9_000_000_000 // 2048 == 1
+    assert large + -10_000_000_000 // 2048 == small + -9_000_000_000 // 2048 == 1
 
 
 def test_a_large_transaction_does_not_hold_up_a_small_one() -> None:
     hop = Hop(rate=8_000_000, message=4000)
     assert _received([0, 0, 0], [1000, 10_000, 1000], hop) == [1_000_000, 11_000_000, 12_000_000]
+
+
+def test_a_transaction_that_fits_into_a_message_arrives_with_it() -> None:
+    hop = Hop(rate=8_000_000, message=4000)
+    assert _received([0, 0, 0], [1000, 6000, 1000], hop) == [7_000_000, 7_000_000, 8_000_000]
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, 10**12), st.sampled_from([0, 512, 2048, 16_384, 1 << 20]))
+def test_the_message_size_after_an_outage_is_that_of_the_master(carried: int, time: int, most: int) -> None:
+    smallest = min(most, 2048)
+    hop = Parameters(0, 1, 0, 0, 0, smallest, 0, 0, most)
+    expected = max(smallest, message_size(carried * 1e9 / max(time, 1), most))
+    assert message_after(carried, time, hop) == expected
+
+
+def test_each_part_of_a_long_message_has_its_own_delay() -> None:
+    """A message on the wire for 10 s arrives with one of its last and longest delays."""
+    hop = Hop(8000, delay=10**9, jitter=10**9)
+    times = [
+        cross(np.array([0]), np.array([10_000]), hop._replace(seed=seed)).received[0] for seed in range(20)
+    ]
+    assert 11 * 10**9 < min(times) < max(times) <= 12 * 10**9
 
 
 def test_nothing_comes_over_a_link_that_stays_down() -> None:
