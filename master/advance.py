@@ -559,6 +559,10 @@ class DumpPlace:
         return hash((self.end, self.source, self.thread.flags))
 
 
+_STEP_BYTES = 8 << 10
+"""The approximate memory of a step's objects without the arrays of its plans, bytes."""
+
+
 @dataclass(eq=False)
 class Step:
     """The chunks (messages to a slave) of one segment (scanned events of a binlog file), or of the change to the next
@@ -574,6 +578,12 @@ class Step:
     reach: Reach
     before: DumpPlace
     """The position of the dump before the chunks, with the slave's filter and the dump's state."""
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory of the step, bytes."""
+        plans = [piece.plan for piece in self.pieces if isinstance(piece, PlacedPlan)]
+        return _STEP_BYTES + sum(array.nbytes for plan in plans for array in plan.arrays)
 
 
 def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:

@@ -43,9 +43,9 @@ class CacheState:
     entries: int
     hits: int
     misses: int
-    bytes: int | None = None
-    """The memory of the entries. None for a cache that limits the number of its entries instead."""
-    limit_bytes: int | None = None
+    bytes: int
+    """The memory of the entries."""
+    limit_bytes: int
 
 
 class RecentCache(Generic[K, V]):

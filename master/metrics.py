@@ -93,7 +93,7 @@ class Caches(Facts[tuple[str, CacheState]], prefix=PREFIX, labels={"cache": item
     """The metrics of the master's caches, by the cache's name: size, limit, entries, hits and misses."""
 
     cache_bytes = metric(lambda cache: cache[1].bytes)
-    """Memory of a cache's entries: scanned segments, decisions (steps, limited by their number), shared chunks."""
+    """Memory of a cache's entries: scanned segments, decisions (steps), shared chunks."""
     cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
     """The most memory that a cache's entries may take."""
     cache_entries = metric(lambda cache: cache[1].entries)

@@ -18,7 +18,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -37,8 +37,10 @@ T = TypeVar("T")
 MESSAGE_CACHE_BYTES = 48 << 20
 """The limit on the memory of messages that are cached for slower dumps, bytes."""
 
-_STEPS_KEPT = 200
-"""The largest number of steps that are cached for slower dumps."""
+_STEP_CACHE_BYTES = 48 << 20
+"""The limit on the memory of steps that are cached for slower dumps, bytes. With an equal filter a slower dump uses the
+steps of a faster one, and so comes near enough to it to share its messages.
+"""
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
 """The size above which messages are not cached, bytes. One event of 1 GiB would displace all others."""
@@ -62,10 +64,6 @@ _SERVANTS = 8
 
 _MOST_FOLLOWERS = 128
 """The largest number of dumps that are sent received commits in the turn of the loop in which the commits arrive."""
-
-_PLANNED_AT_ONCE = 2
-"""The largest number of segments that are planned at the same time."""
-
 
 _PLANNED_IN_THE_LOOP = 64
 """The largest number of dump places (position, filter and state) at the end of the binlog that are planned in the loop
@@ -164,7 +162,7 @@ class SharedReader:
         self._asker = started_pool(1, "ask-source")
         self._question: Future[Logged] | None = None
         """The newest question to the source, the server from which the binlog is received."""
-        self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEPS_KEPT, lambda step: 1)
+        self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEP_CACHE_BYTES, lambda step: step.nbytes)
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
         )
@@ -179,7 +177,10 @@ class SharedReader:
         """The requests that are still to be planned, by file and start of the segment. The requests for one segment are
         planned together.
         """
-        self._planning = 0
+        self._is_planning = False
+        """Whether a worker plans a segment. Meanwhile requests for other segments gather. Planning them together takes
+        less time, and brings dumps with equal filters to equal places.
+        """
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
         self._end: _End | None = None
@@ -209,7 +210,7 @@ class SharedReader:
         """Return the sizes and hit counts of the caches, by name. Any thread may call this method."""
         steps, messages = self._steps, self._messages
         return {
-            "steps": CacheState(len(steps), steps.hits + self._joined, self._made_steps),
+            "steps": replace(steps.state(), hits=steps.hits + self._joined, misses=self._made_steps),
             "chunks": messages.state(),
         }
 
@@ -374,12 +375,12 @@ class SharedReader:
         """Plan the queued requests in worker threads, or with ``here`` in this iteration of the asyncio loop. For
         little work the latter takes less time than a hand-over to a thread.
         """
-        while self._queue and (here or self._planning < _PLANNED_AT_ONCE):
+        while self._queue and (here or not self._is_planning):
             _, group = self._queue.popitem(last=False)
-            self._planning += 1
             if here:
                 self._planned(*self._plan(group))
                 continue
+            self._is_planning = True
             # After the end of the threads the master stops.
             with contextlib.suppress(RuntimeError):
                 self._workers.submit(self._plan_in_worker, group)
@@ -388,6 +389,7 @@ class SharedReader:
         planned = self._plan(group)
 
         def finish() -> None:
+            self._is_planning = False
             self._planned(*planned)
             self._begin_planning()
 
@@ -475,7 +477,6 @@ class SharedReader:
         return messages
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
-        self._planning -= 1
         self._end = end or self._end
         again = []
         for request, found in answers:

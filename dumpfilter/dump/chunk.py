@@ -261,6 +261,11 @@ class ChunkPlan:
         return found[self.ranges[:, RANGE_PATCH] != REPLACED] if self.replaced else found
 
     @property
+    def arrays(self) -> tuple[Integers, ...]:
+        """The arrays that belong to this chunk (message to a slave) alone."""
+        return self.ranges, self.completed, self.gaps.row, self.gaps.runs, self.gaps.hits
+
+    @property
     def outcome(self) -> Hashable:
         """A hashable value by which plans of one file are compared. Plans with equal values describe the same chunk
         (message to a slave).
@@ -269,10 +274,8 @@ class ChunkPlan:
         """
         if self.replaced:
             return None
-        gaps = self.gaps
-        arrays = self.ranges, self.completed, gaps.row, gaps.runs, gaps.hits
         counts = _COUNTS(self.counts)
-        return self.end, self.resume, self.resume_bytes, counts, *(array.tobytes() for array in arrays)
+        return self.end, self.resume, self.resume_bytes, counts, *(array.tobytes() for array in self.arrays)
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -231,7 +231,7 @@ def test_equal_slaves_share_every_step_and_message(own_ids: bool) -> None:
 
 
 def test_what_was_forgotten_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "_STEPS_KEPT", 0)
+    monkeypatch.setattr(sharing, "_STEP_CACHE_BYTES", 0)
     monkeypatch.setattr(sharing, "MESSAGE_CACHE_BYTES", 0)
     wanted = [Wanted(number, chunk_size=300) for number in range(1, 6)]
     found = run(together(ORACLE / "mysql-row", wanted, [0, 1, 5, 40, 200]))
