@@ -151,3 +151,11 @@ def test_the_page_tells_where_its_figures_are_from() -> None:
     assert any(run.method is Method.MEASURED for run in measured().runs)
     assert "dumpfilter topology run" in render_page(measured())
     assert microseconds(usual().limit) in render_page(usual())
+
+
+def test_a_page_of_other_loads_only_does_not_say_that_nothing_was_carried() -> None:
+    given = usual()
+    runs = tuple(run for run in given.runs if run.setting.load != 1)
+    page = render_page(given.model_copy(update={"runs": runs}))
+    assert "a run without other rates, delays or loads. There is none." in page
+    assert "carried anything" not in page
