@@ -522,6 +522,11 @@ class DumpPlace:
         """
         return self.source.file.begin.file, self.end
 
+    @cached_property
+    def heartbeat(self) -> bytes:
+        """The message without events that tells slaves at this place that the master is alive."""
+        return self.encoding.notice(self, "heartbeat")
+
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
         """Return the positions before and after each chunk (message to a slave) that ``plans`` describe. All positions
         belong to the binlog of the server that wrote the events.

@@ -210,7 +210,7 @@ class Dump:
                     return
                 if self._due_in(self._heartbeat_period) <= 0:
                     self._register.progress(self._slave, place.file, place.position, None)
-                    yield self._encoding.notice(place, "heartbeat")
+                    yield place.heartbeat
                     self._sent_at = time.monotonic()
                 elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
                     self.quiet_seconds = None

@@ -345,15 +345,15 @@ class IndexedFile:
 
     def fill(self, room: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
         """Copy byte ranges of the scanned part of the file into ``room`` (uint8). The columns of ``ranges`` are the
-        offset in the file, the size, and the offset in ``room``. Raises BinlogError if the file no longer has these
-        bytes, or cannot be read.
+        offset in the file, in ascending order, the size, and the offset in ``room``. Raises BinlogError if the file no
+        longer has these bytes, or cannot be read.
 
         With ``cached`` the method does not wait for the disk. NotCached is raised if some bytes are not in the page
         cache, or if ``room`` has more than 8 MiB.
         """
         if not len(ranges):
             return
-        low, high = int(ranges[:, 0].min()), int((ranges[:, 0] + ranges[:, 1]).max())
+        low, high = int(ranges[0, 0]), int(ranges[-1, 0] + ranges[-1, 1])
         recent = self.recent(low, high)
         if recent is not None:
             gather(ranges, recent.data, recent.offset, room)

@@ -72,8 +72,9 @@ OPTIONS = [
     # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # A ping makes the system notice a client whose machine vanished: gRPC sets keepalive_timeout as TCP_USER_TIMEOUT.
-    # The dump of a slave that falls silent ends sooner (:meth:`GrpcPort._awaited`).
-    ("grpc.keepalive_time_ms", 20_000),
+    # The dump of a slave that falls silent ends sooner (:meth:`GrpcPort._awaited`). Heartbeats have the same effect, so
+    # that pings can be rare.
+    ("grpc.keepalive_time_ms", 120_000),
     ("grpc.keepalive_timeout_ms", 100_000),
     # On a slow line the answer to a ping waits behind the messages in the buffers of both ends.
     ("grpc.http2.ping_timeout_ms", 600_000),

@@ -86,6 +86,8 @@ class Gaps:
         that a large chunk can be split into several messages. Offsets of the result count from ``begin``. A gap stands
         for consecutive transactions that the master dropped.
         """
+        if not begin and self.row[-1, K.G_OFFSET] < end:
+            return self
         first, stop = np.searchsorted(self.row[:, K.G_OFFSET], [begin, end]).tolist()
         before = [0] * K.GAP_COLUMNS
         before[K.G_OFFSET] = begin
