@@ -564,8 +564,7 @@ class IndexedFile:
         reader = self._rereader = self._rereader or self._read_segments(self.file, verify=False)
         reader.rewind(self._places[first].start, self._places[first].point)
         for place in self._places[first : number + 1]:
-            reader.limit = place.end
-            segment = reader.next()
+            segment = reader.next_until(place.end)
             if segment is None or (segment.start, segment.end) != (place.start, place.end):
                 self.check()
                 raise BinlogCorrupt(

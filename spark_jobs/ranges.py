@@ -15,19 +15,16 @@ its prepared transaction, which may be in an earlier range.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.base.errors import (
     BinlogCorrupt,
@@ -37,14 +34,22 @@ from dumpfilter.base.errors import (
     BinlogUnsupported,
 )
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import DEFAULT_NAMES, FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
-from dumpfilter.index.scanner import MAX_OPENED, FileScanner
-from dumpfilter.index.segment import ALWAYS, Segment
+from dumpfilter.index.fileset import (
+    BinlogFile,
+    BinlogSet,
+    RemoteFile,
+    ScanOptions,
+    ScanPoint,
+    SegmentReader,
+    open_file,
+)
+from dumpfilter.index.opened import OpenedEvents
+from dumpfilter.index.segment import ALWAYS
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines import Amount, Runner, step
@@ -127,30 +132,16 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
     return [tuple(group) for group in found]
 
 
-@dataclass(frozen=True)
-class Block:
-    """A part of a binlog file (by default about 16 MiB) that a task reads at a time, and the events in these bytes.
-
-    ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on, and ``segment`` describes the
-    events. ``data`` is valid only until the next block is read, which reuses the memory.
-    """
-
-    segment: Segment
-    data: npt.NDArray[np.uint8]
-
-
 def blocks_of(
     file: BinlogFile,
     wanted: Range,
     subjects: Subjects,
     sources: SourceNumbers,
     *,
-    verify: bool = True,
     block_size: int = BLOCK_SIZE,
-    statements: bool = True,
-    payloads: bool = True,
     with_head: bool = False,
-) -> Iterator[Block]:
+    **options: Unpack[ScanOptions],
+) -> Iterator[OpenedEvents]:
     """Read a range (part of a binlog file) about ``block_size`` bytes at a time. Yield each of these blocks, with the
     events that a scan found in it.
 
@@ -160,76 +151,32 @@ def blocks_of(
         subjects: the register that numbers tables and statements. The scan adds new ones.
         sources: the register that numbers GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan
             adds new ones.
-        verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, they have the
-            constant PENDING or PENDING_XA in place of a number, and compressed transactions are not decompressed.
-        payloads: whether compressed transactions are decompressed.
         with_head: whether the format description event is read, too, if the range begins with it.
+        options: those of the scan, such as whether statements are read.
 
     After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
     cancelled. Raises BinlogError with file and position for a damaged or truncated file.
     """
-    scanner = FileScanner(
-        file.name,
-        file.format_description,
-        subjects,
-        sources,
-        verify=verify,
-        statements=statements,
-        prepared={
-            xid: ALWAYS if held is None else subjects.any_of(map(subjects.number_of, held))
-            for xid, held in wanted.prepared
-        },
-        max_opened=MAX_OPENED if payloads else 0,
-    )
-    position = wanted.start if with_head else max(wanted.start, file.first_event)
-    with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
-        while position < wanted.end:
-            length = min(buffer.size, wanted.end - position)
-            data = buffer[:length]
-            file.read_whole(data, position)
-            segment = scanner.scan(data, position)
-            if segment is None:
-                # The scan found no complete event, so the next event is larger than the buffer, which must grow.
-                needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
-                if position + needed > wanted.end or needed <= length:
-                    raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
-                buffer = np.empty(needed, np.uint8)
-                continue
-            yield Block(segment, data)
-            step(segment.end - position)
-            position = segment.end
-
-
-_free: list[npt.NDArray[np.uint8]] = []
-"""Free buffers, which are reused for later blocks. New memory from the kernel would cost a page fault per page,
-which takes as long as the scan.
-"""
-
-_MOST_FREE = 2 * max(2, len(os.sched_getaffinity(0)))
-"""The maximum number of free buffers that the process keeps. A task uses at most two buffers, and the local engine
-runs one task per processor.
-"""
-
-
-@contextmanager
-def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. The buffer's initial content is
-    arbitrary. After the body, the memory is reused for later calls, because new memory from the kernel is slow.
-    """
-    try:
-        buffer: npt.NDArray[np.uint8] = _free.pop()
-    except IndexError:  # Another thread may take the last buffer at any moment.
-        buffer = np.empty(size, np.uint8)
-    if buffer.size < size:
-        buffer = np.empty(size, np.uint8)
-    try:
-        # A caller reads blocks of the buffer's size, which must not depend on the buffers that earlier calls left.
-        yield buffer[:size]
-    finally:
-        if len(_free) < _MOST_FREE:
-            _free.append(buffer)
+    prepared = {
+        xid: ALWAYS if held is None else subjects.any_of(map(subjects.number_of, held))
+        for xid, held in wanted.prepared
+    }
+    segment_size = min(block_size, wanted.end - wanted.start)
+    reader = SegmentReader(file, subjects, sources, segment_size=segment_size, **options)
+    reader.limit = wanted.end
+    reader.rewind(wanted.start if with_head else max(wanted.start, file.first_event), ScanPoint(prepared))
+    while (begin := reader.position) < wanted.end:
+        segment = reader.next()
+        if segment is None:
+            file.read(begin, wanted.end - begin)
+            raise BinlogCorrupt(
+                "the events from here on are not those that the file had when it was indexed; run the command again",
+                file=file.name,
+                position=begin,
+            )
+        yield OpenedEvents(segment, reader.data)
+        step(segment.end - begin)
 
 
 _PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
@@ -426,7 +373,7 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
     is_begun = False
     while (events := reader.next()) is not None:
         if events.type[0] == EventType.FORMAT_DESCRIPTION:
-            found, before = reader.scanner.format_description, file.format_description
+            found, before = reader.format_description, file.format_description
             if (found.checksum, found.post_header_lengths) != (before.checksum, before.post_header_lengths):
                 raise BinlogUnsupported(
                     "the format of events changes inside the file, as in a relay log; use the binlogs it came from",
@@ -673,7 +620,7 @@ class ReadRanges:
 
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
-    ) -> Iterator[Block]:
+    ) -> Iterator[OpenedEvents]:
         """Yield the scanned events of the range ``wanted`` (a part of the open ``file``), in blocks of about
         ``options.block_size`` bytes.
 

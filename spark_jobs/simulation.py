@@ -63,7 +63,7 @@ class CountRanges(ReadRanges):
         for wanted in ranges:
             with open_file(wanted.path) as file:
                 for block in self.blocks(file, wanted, subjects, sources):
-                    tally.add(block.segment, block.data, block.segment.start, file.read)
+                    tally.add(block, file.read)
             parts.append(tally.take(wanted.file))
         return join(parts or [tally.take()])
 

@@ -8,12 +8,11 @@ transaction by the events inside it. Its memory is bounded for any number of tab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.analyse.report.measures import PERIODS, Division, OverTime, Period, wider
 from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, added_up
@@ -24,6 +23,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompressed_sizes
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -114,9 +114,6 @@ class Headings:
         return {name: total for name, total in zip(self.names, found, strict=True) if total}
 
 
-_T = TypeVar("_T", bound=np.generic)
-
-
 @dataclass(frozen=True)
 class FlatEvents:
     """The events of a segment (consecutive events of one file), with offsets and sizes in the file.
@@ -126,60 +123,52 @@ class FlatEvents:
 
     segment: Segment
     """The events. Sizes are those without compression. An event of a payload has the payload's offset and time."""
-    event: Ints
-    """For each event, the index within the original segment of its event in the file. All events of one payload have
-    the payload's index.
-    """
+    events: OpenedEvents
+    row: Ints
+    """For each event, its row in :attr:`events`, which also has the compressed transactions themselves."""
     stored: Ints
     """The bytes that each event takes in the file. An event of a payload has a share of the payload's bytes.
 
     The shares of a payload's events add up to the payload's size in the file.
     """
-    inside: Ints
-    """The byte offset of an event in the uncompressed payload; -1 for an event outside any payload."""
+
+    @property
+    def is_inside(self) -> Mask:
+        """Whether each event comes from a payload."""
+        return self.events.inner[self.row] >= 0
 
 
-def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
-    """Return the events of ``segment`` (consecutive events of one file), with each compressed transaction replaced by
-    the events inside it.
+def flat_events(events: OpenedEvents) -> FlatEvents:
+    """Return the events of a segment (consecutive events of one file), with each compressed transaction replaced by the
+    events inside it.
 
-    ``data`` has the bytes of the file from ``data_offset`` on. A Transaction_payload event (compressed transaction)
+    A Transaction_payload event (compressed transaction)
     stays one event if it is empty, damaged or too large to decompress. Such a transaction has no tables.
     """
-    at = segment.offset - data_offset
-    sizes = uncompressed_sizes(data, at, segment.size, segment.type, segment.format_description)
-    n = len(sizes)
-    payloads = {event: inner for event, inner in sorted(segment.payloads.items()) if len(inner.size)}
-    repeats = np.ones(n, np.int64)
-    repeats[list(payloads)] = [len(inner.size) for inner in payloads.values()]
-    event = np.repeat(np.arange(n), repeats)
-    places = np.flatnonzero(np.isin(event, list(payloads)))
-
-    def merged(outer: npt.NDArray[_T], inside: Iterable[npt.NDArray[_T]]) -> npt.NDArray[_T]:
-        if not payloads:
-            return outer
-        column = outer[event]
-        column[places] = np.concatenate(list(inside))
-        return column
-
-    ends = np.cumsum(repeats)
-    role = merged(segment.role, (inner.role for inner in payloads.values())) & np.uint8(R.ROLE_MASK)
+    segment = events.segment
+    at = segment.offset - segment.start
+    sizes = uncompressed_sizes(events.data, at, segment.size, segment.type, segment.format_description)
+    row = np.flatnonzero((events.inner >= 0) | ~np.isin(events.outer, list(events.payloads)))
+    event = events.outer[row]
+    ends = np.searchsorted(event, np.arange(len(sizes)), "right")
+    role = events.column(lambda one: one.role)[row] & np.uint8(R.ROLE_MASK)
     role[role == R.PAYLOAD] = R.KEEP
     role[ends - 1] |= segment.role & np.uint8(R.ENDS)
     flat = replace(
         segment,
         offset=segment.offset[event],
-        size=merged(sizes, (inner.size for inner in payloads.values())),
+        size=events.column(lambda one: sizes if one is segment else one.size)[row],
         time=segment.time[event],
-        type=merged(segment.type, (inner.type for inner in payloads.values())),
+        type=events.column(lambda one: one.type)[row],
         role=role,
-        subject=merged(segment.subject, (inner.subject for inner in payloads.values())),
+        subject=events.column(lambda one: one.subject)[row],
         txn_event=np.append(0, ends)[segment.txn_event],
         payloads={},
     )
-    shares = (_shares(int(segment.size[at]), one.size) for at, one in payloads.items())
-    inside = merged(np.full(n, -1), (inner.offset for inner in payloads.values()))
-    return FlatEvents(flat, event, merged(segment.size, shares), inside)
+    stored = events.column(lambda one: one.size)
+    for number, inner in events.payloads.items():
+        stored[events.inside(number)] = _shares(int(segment.size[number]), inner.size)
+    return FlatEvents(flat, events, row, stored[row])
 
 
 def _shares(whole: int, sizes: Ints) -> Ints:

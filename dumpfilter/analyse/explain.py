@@ -38,6 +38,7 @@ from dumpfilter.filter.filter import Filter, FilterOptions
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -195,13 +196,13 @@ def explain_set(
             thread.start_file(reader.file.first_event, reader.file.read)
         for plan in thread.plan(segment):
             found.counts.add(plan.counts)
-        for part in (segment, *segment.payloads.values()):
-            group = _groups(part)
-            more = np.stack([np.bincount(group), np.bincount(group, weights=part.size)]).astype(np.int64)
-            if more.shape[1] > sums.shape[1]:
-                sums, more = more, sums
-            sums[:, : more.shape[1]] += more
-        gatherer.add(segment, reader)
+        opened = OpenedEvents(segment, reader.data)
+        group, size = opened.column(_groups), opened.column(lambda one: one.size)
+        more = np.stack([np.bincount(group), np.bincount(group, weights=size)]).astype(np.int64)
+        if more.shape[1] > sums.shape[1]:
+            sums, more = more, sums
+        sums[:, : more.shape[1]] += more
+        gatherer.add(opened)
     for number in np.flatnonzero(sums[0]).tolist():
         events, size = sums[:, number].tolist()
         if number < _SUBJECTS:
@@ -239,18 +240,6 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
     thread = DumpThread(filters.flags(subjects), sources)
     decide = functools.cache(lambda number: filters.decide(subjects[number]))
 
-    def explained(
-        part: Segment, number: int, group: int, place: tuple[int, int | None], sent: bool
-    ) -> ExplainedEvent:
-        subject = decision = None
-        if group < _SUBJECTS:
-            why = _REASONS[group]
-        else:
-            subject, decision = subjects[group - _SUBJECTS], decide(group - _SUBJECTS)
-            why = decision.step.value
-        size, name = int(part.size[number]), event_name(int(part.type[number]))
-        return ExplainedEvent(part.file, *place, size, name, subject, decision, why, sent)
-
     prepared = NONE_PREPARED
     names = binlogs.names
     for name in names:
@@ -265,15 +254,27 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
             again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
             prepared = first.prepared
             while (segment := again.next()) is not None:
-                groups, is_sent = _groups(segment).tolist(), sent.of(0, segment.offset).tolist()
-                for number, position in enumerate(segment.offset.tolist()):
-                    yield explained(segment, number, groups[number], (position, None), is_sent[number])
-                    if number in segment.payloads:
-                        inner = segment.payloads[number]
-                        told = sent.inside(0, position, len(inner.offset)).tolist()
-                        for each, group in enumerate(_groups(inner).tolist()):
-                            place = position, int(inner.offset[each])
-                            yield explained(inner, each, group, place, told[each])
+                events = OpenedEvents(segment, again.data)
+                rows = zip(
+                    segment.offset[events.outer].tolist(),
+                    events.inner.tolist(),
+                    events.column(lambda one: one.offset).tolist(),
+                    events.column(lambda one: one.size).tolist(),
+                    events.column(lambda one: one.type).tolist(),
+                    events.column(_groups).tolist(),
+                    sent.of(0, events).tolist(),
+                    strict=True,
+                )
+                for position, inner, offset, size, kind, group, is_sent in rows:
+                    subject = decision = None
+                    why = _REASONS.get(group, "")
+                    if group >= _SUBJECTS:
+                        subject, decision = subjects[group - _SUBJECTS], decide(group - _SUBJECTS)
+                        why = decision.step.value
+                    inside = None if inner < 0 else offset
+                    yield ExplainedEvent(
+                        name, position, inside, size, event_name(kind), subject, decision, why, is_sent
+                    )
 
 
 class PathStep(NamedTuple):

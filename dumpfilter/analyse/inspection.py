@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar
@@ -41,10 +42,7 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.base.printable import printable, visible
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import (
-    HEADER_LENGTH,
-    STATEMENTS,
     EventType,
     Symbol,
     by_number,
@@ -53,8 +51,8 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.index.fileset import BinlogSet, SegmentReader, gtids_before
+from dumpfilter.index.opened import TEXTS, OpenedEvents
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -197,12 +195,12 @@ class Largest:
         self._sources = sources
         self.transactions, self.statements = _Top(most), _Top(most)
 
-    def add(self, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
+    def add(self, flat: FlatEvents) -> None:
         """Add the transactions and statements of the next segment (consecutive events of one file), with compressed
-        transactions opened. ``event`` returns the bytes of an event of the file, given its index in the segment.
+        transactions opened.
         """
         segment = flat.segment
-        if not len(flat.event):
+        if not len(flat.row):
             return
         first, end = segment.txn_event[:-1], segment.txn_event[1:]
         sizes = np.add.reduceat(segment.size, first)
@@ -215,9 +213,9 @@ class Largest:
             goes_on=bool(segment.continues),
             is_open=bool(segment.open),
         )
-        self._add_statements(flat, event)
+        self._add_statements(flat)
 
-    def _add_statements(self, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
+    def _add_statements(self, flat: FlatEvents) -> None:
         segment = flat.segment
         role = segment.role & R.ROLE_MASK
         part, ends = np.isin(role, _OF_STATEMENTS), np.isin(role, _ENDS_STATEMENT)
@@ -225,14 +223,14 @@ class Largest:
         begins[1:] &= ends[:-1] | ~part[:-1]
         first = np.flatnonzero(begins)
         # A statement ends before the next one begins, and before the first event that is no part of a statement.
-        stops = np.append(first[1:], len(flat.event))
+        stops = np.append(first[1:], len(flat.row))
 
         def describe(number: int) -> Large:
             begin, stop = int(first[number]), int(stops[number])
             others = np.flatnonzero(~part[begin:stop])
             stop = begin + int(others[0]) if len(others) else stop
             found = self._describe(flat, begin, stop)
-            found.text = _text(flat, begin, stop, event)
+            found.text = _text(flat, begin, stop)
             return found
 
         self.statements.add(
@@ -270,40 +268,22 @@ _LONGEST = 1000
 """The maximum length of a statement's text, characters. Longer texts are cut."""
 
 
-def _text(flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
+def _text(flat: FlatEvents, first: int, stop: int) -> str:
     """Return the beginning of the text of a statement with the events from index ``first`` to the one before ``stop``.
-    The result is empty if the binlog does not have the text, or if the event with the text is malformed.
-
-    ``event`` returns the bytes of an event of the file, given its index in the segment. Rows events have a text only if
-    the server writes Rows_query or Annotate_rows events.
+    The result is empty if the binlog does not have the text, or if the event with the text is malformed. Rows events
+    have a text only if the server writes Rows_query or Annotate_rows events.
     """
-    segment, fd = flat.segment, flat.segment.format_description
-    for number in range(first, stop):
-        kind = EventType(segment.type[number])
-        if kind not in (*STATEMENTS, *_CONTEXTS):
+    for row, kind in zip(flat.row[first:stop].tolist(), flat.segment.type[first:stop].tolist(), strict=True):
+        if kind in TEXTS:
+            with suppress(BinlogError):
+                return flat.events.text(row)[:_LONGEST]
             break
-        if kind not in (*STATEMENTS, *_TEXTS_OF_ROWS):
-            continue
-        try:
-            body: bytes | memoryview = fd.body(event(int(flat.event[number])))
-            inside = int(flat.inside[number])
-            if inside >= 0:
-                # The events of a compressed transaction have no checksums.
-                opened = decode_transaction_payload(body).open()
-                body = opened[inside + HEADER_LENGTH : inside + int(segment.size[number])]
-            if kind in STATEMENTS:
-                return decode_statement_event(kind, body, fd).text[:_LONGEST]
-            return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")[:_LONGEST]
-        except BinlogError:
+        if kind not in _CONTEXTS:
             break
     return ""
 
 
 _CONTEXTS = types_of(Symbol.CONTEXT)
-_TEXTS_OF_ROWS: dict[int, Callable[[bytes | memoryview], bytes]] = {
-    EventType.ROWS_QUERY: decode_rows_query,
-    EventType.ANNOTATE_ROWS: decode_annotate_rows,
-}
 
 
 NOT_OPENED = "(not opened)"
@@ -464,17 +444,12 @@ class Inspector:
         """Count the events of the next segment (consecutive events of one file). ``reader`` must have just read this
         segment, and still hold its bytes.
         """
-        flat = flat_events(segment, reader.data, reader.data_offset)
+        flat = flat_events(OpenedEvents(segment, reader.data))
         self._add_types(segment, flat)
         self._by_heading.add(flat, reader.file.read)
-
-        def event(number: int) -> bytes:
-            start = int(segment.offset[number]) - reader.data_offset
-            return reader.data[start : start + int(segment.size[number])].tobytes()
-
-        self._largest.add(flat, event)
+        self._largest.add(flat)
         self._add_times(segment)
-        self._add_compression(segment, flat, event)
+        self._add_compression(segment, flat)
         family = segment.format_description.family
         numbers = np.unique(segment.txn_source[segment.txn_source >= 0]).tolist()
         if numbers and family != self._found.family:
@@ -491,10 +466,10 @@ class Inspector:
 
     def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
         self._by_type += _counted(segment.type, segment.size)
-        inside = flat.inside >= 0
+        inside = flat.is_inside
         self._inside += _counted(flat.segment.type[inside], flat.segment.size[inside])
         not_opened = (flat.segment.type == EventType.TRANSACTION_PAYLOAD) & (flat.segment.subject < 0)
-        self._all = self._all.plus(_volume(flat, np.ones(len(flat.event), np.bool_)))
+        self._all = self._all.plus(_volume(flat, np.ones(len(flat.row), np.bool_)))
         self._not_opened = self._not_opened.plus(_volume(flat, not_opened))
 
     def _add_times(self, segment: Segment) -> None:
@@ -505,22 +480,17 @@ class Inspector:
             found.first_time = min(int(times.min()), found.first_time or _NO_TIME)
             found.last_time = max(int(times.max()), found.last_time or 0)
 
-    def _add_compression(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
-        compression = self._found.compression
-        is_payload = segment.type == EventType.TRANSACTION_PAYLOAD
-        not_opened = np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist()
-        compression.transactions += int(np.count_nonzero(is_payload))
-        compression.transactions_not_opened += len(not_opened)
-        packed = _IS_PACKED[flat.segment.type]
+    def _add_compression(self, segment: Segment, flat: FlatEvents) -> None:
+        compression, kind = self._found.compression, flat.segment.type
+        packed, not_opened = _IS_PACKED[kind], kind == EventType.TRANSACTION_PAYLOAD
+        compressed = packed | not_opened | flat.is_inside
+        compression.transactions += int(np.count_nonzero(segment.type == EventType.TRANSACTION_PAYLOAD))
+        compression.transactions_not_opened += int(np.count_nonzero(not_opened))
         compression.events += int(np.count_nonzero(packed))
-        compression.bytes += int(segment.size[is_payload].sum()) + int(flat.stored[packed].sum())
-        compression.bytes_uncompressed += int(flat.segment.size[packed].sum())
-        for number in not_opened:
-            compression.bytes_uncompressed += _announced_size(
-                segment.format_description.body(event(number)), int(segment.size[number])
-            )
-        for inner in segment.payloads.values():
-            compression.bytes_uncompressed += int(inner.size.sum())
+        compression.bytes += int(flat.stored[compressed].sum())
+        compression.bytes_uncompressed += int(flat.segment.size[compressed & ~not_opened].sum())
+        for row, size in zip(flat.row[not_opened].tolist(), flat.stored[not_opened].tolist(), strict=True):
+            compression.bytes_uncompressed += _announced_size(flat.events.body(row), size)
 
     def finish(self) -> None:
         """Write the final sums into the :class:`Inspection` (the statistics of the set) that was given to the

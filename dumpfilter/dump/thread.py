@@ -41,6 +41,7 @@ from dumpfilter.dump.payload import filter_payloads, sent_inside
 from dumpfilter.dump.xa import Earlier, Ints, XaEnds
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
 
@@ -483,8 +484,8 @@ class SentEvents:
     """A record of the events of one binlog file that each of several dump threads sends. A dump thread decides with one
     filter which events a slave is sent.
 
-    :meth:`add` takes the file's segments (its parts, scanned into arrays) in order. After that, :meth:`of` and
-    :meth:`inside` tell for single events whether a thread sends them.
+    :meth:`add` takes the file's segments (its parts, scanned into arrays) in order. After that, :meth:`of` tells for
+    single events whether a thread sends them.
 
     Parameters:
         threads: a dump thread for each filter, at the beginning of the first segment. No thread may have an imposed
@@ -514,24 +515,18 @@ class SentEvents:
                 for offset in plan.replaced:
                     inside[offset] = sent_inside(thread.flags, segment, number_of[offset])
 
-    def of(self, k: int, offset: npt.NDArray[np.int64]) -> Bools:
-        """Return for each event at the byte offsets ``offset`` in the file whether the dump thread with index ``k``
-        sends the event, as an array of bool.
+    def of(self, k: int, events: OpenedEvents) -> Bools:
+        """Return for each row of ``events`` whether the dump thread with index ``k`` sends the event, as an array of
+        bool.
 
         ``k`` is an index in the list of threads with which this record was made. A compressed transaction that the
         thread sends in part counts as one event that is sent. All segments (parts of the file) with these events must
         have been added before.
         """
         self._ranges[k] = [np.concatenate(self._ranges[k])]
-        return holds(self._ranges[k][0], offset)
-
-    def inside(self, k: int, offset: int, count: int) -> Bools:
-        """Return for each event inside a compressed transaction whether the dump thread with index ``k`` sends the
-        event, as an array of bool.
-
-        ``k`` is an index in the list of threads with which this record was made. ``offset`` is the byte offset in the
-        file of the Transaction_payload event, and ``count`` the number of events inside. If the master sends a
-        compressed transaction whole, all inner events count as sent.
-        """
-        part = self._inside[k].get(offset)
-        return np.full(count, self.of(k, np.array([offset]))[0]) if part is None else part
+        offset = events.segment.offset
+        sent = holds(self._ranges[k][0], offset)[events.outer]
+        for number in events.payloads:
+            if (part := self._inside[k].get(int(offset[number]))) is not None:
+                sent[events.inside(number)] = part
+        return sent

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ from dumpfilter.index.addresses import (
     remote_size,
 )
 from dumpfilter.index.index_file import read_index
-from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
+from dumpfilter.index.scanner import SEGMENT_SIZE, FileScanner
 from dumpfilter.index.segment import NONE_PREPARED, Prepared, Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
 
@@ -462,22 +462,49 @@ def open_file(address: str) -> BinlogFile:
     return RemoteFile(address) if local is None else BinlogFile(Path(local))
 
 
-class SegmentReader:
-    """A reader that scans a binlog file segment by segment (up to 4 MiB of consecutive events at a time).
+_spare: list[npt.NDArray[np.uint8]] = []
+_MOST_SPARE = 2 * max(2, len(os.sched_getaffinity(0)))
+"""The maximum number of buffers that the process keeps for reuse: two for each task that runs."""
+
+
+def reused_buffer(size: int) -> npt.NDArray[np.uint8]:
+    """Return a buffer of ``size`` bytes with arbitrary content.
+
+    The memory is reused for another buffer when no array refers to this buffer any more. New memory would cost more
+    than the scan, because the system clears each page at the first write.
+    """
+    try:
+        memory = _spare.pop()
+    except IndexError:  # Another thread may take the last buffer at any moment.
+        memory = np.empty(size, np.uint8)
+    if memory.size < size:
+        memory = np.empty(size, np.uint8)
+    # Parts of the buffer refer to this array, and not to ``memory``.
+    buffer = np.frombuffer(memory.data, np.uint8, size)
+    weakref.finalize(buffer, _keep, memory).atexit = False
+    return buffer
+
+
+def _keep(memory: npt.NDArray[np.uint8]) -> None:
+    if len(_spare) < _MOST_SPARE:
+        _spare.append(memory)
+
+
+class ScanOptions(TypedDict, total=False):
+    """The options of a :class:`FileScanner` that a reader passes on."""
+
+    verify: bool
+    statements: bool
+    prepared: Prepared
+    max_opened: int
+
+
+class SegmentReader(FileScanner):
+    """A scanner that reads its file itself, one segment (up to 4 MiB of consecutive events) at a time.
 
     ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on.
-
-    Parameters:
-        subjects, sources: the registers that number the binlog set's subjects (tables and statements that filters
-            decide about), and its GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan adds new
-            ones.
-        verify: whether checksums are verified.
-        statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
-            compressed transactions.
-        segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds this size.
-        prepared: the XA transactions that are prepared in earlier files and not ended before this file.
-        max_opened: the largest uncompressed size of a compressed transaction that the scan decompresses, bytes. The
-            events inside a larger one stay unknown.
+    ``segment_size`` is the largest size of a segment, bytes. A segment of one larger event exceeds this size. The
+    ``options`` are those of :class:`FileScanner`.
     """
 
     def __init__(
@@ -486,38 +513,20 @@ class SegmentReader:
         subjects: Subjects,
         sources: SourceNumbers,
         *,
-        verify: bool = True,
-        statements: bool = True,
         segment_size: int = SEGMENT_SIZE,
-        prepared: Prepared = NONE_PREPARED,
-        max_opened: int = MAX_OPENED,
+        **options: Unpack[ScanOptions],
     ) -> None:
+        fd, writer = file.format_description, file.writer_begin
+        super().__init__(file.name, fd, subjects, sources, writer=writer, **options)
         self.file = file
-        self.scanner = FileScanner(
-            file.name,
-            file.format_description,
-            subjects,
-            sources,
-            verify=verify,
-            statements=statements,
-            prepared=prepared,
-            max_opened=max_opened,
-            writer=file.writer_begin,
-        )
         self.position = file.first_event
         self._met_end = sys.maxsize
         """The size that the file had when :meth:`next` met its end."""
         self._segment_size = max(segment_size, HEADER_LENGTH)
-        self._spare: list[npt.NDArray[np.uint8]] = []
-        """Memory for buffers that is not in use."""
-        self._buffer = self._new_buffer()
-        self.data = self._buffer[:0]
+        self.data = self._buffer = np.empty(0, np.uint8)
         self.data_offset = self.position
         self.limit: int | None = None
-        """The byte offset in the file at which the reader stops, or None to read to the end of the file. To scan the
-        events of an earlier segment again, a caller sets the end of that segment. The next segment then extends to the
-        limit if it can.
-        """
+        """The byte offset in the file at which the reader stops, or None to read to the end of the file."""
 
     def next(self) -> Segment | None:
         """Return the next segment of the file: complete events, usually up to 4 MiB. Return None if no further complete
@@ -527,36 +536,43 @@ class SegmentReader:
         the events that a server has written since. Raises BinlogError for a damaged event, and for a file that cannot
         be read.
         """
+        if self.limit is not None and self.position >= self.limit:
+            return None
         if not self._buffer.size:
-            self._buffer = self._new_buffer()
-        if self.limit is not None:
-            if self.position >= self.limit:
-                return None
-            if self._buffer.size < self.limit - self.position:
-                self._buffer = np.empty(self.limit - self.position, np.uint8)
+            self._buffer = reused_buffer(self._segment_size)
         while True:
-            length = self.file.read_into(self._buffer, self.position)
-            at_end = length < self._buffer.size
-            if self.limit is not None and self.position + length >= self.limit:
-                length, at_end = self.limit - self.position, False
-            data = self._buffer[:length]
-            segment = self.scanner.scan(data, self.position, at_end=at_end)
+            room = self._buffer if self.limit is None else self._buffer[: self.limit - self.position]
+            length = self.file.read_into(room, self.position)
+            at_end = length < room.size
+            data = room[:length]
+            segment = self.scan(data, self.position, at_end=at_end)
             if segment is not None:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end
                 return segment
             # The buffer holds no whole event: the event is larger than the buffer, or a server has not written all of
             # it.
-            needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size if length >= HEADER_LENGTH else 0
+            needed = HEADER_LENGTH
+            if length >= HEADER_LENGTH:
+                needed = EventHeader.unpack(data[:HEADER_LENGTH].tobytes()).size
             if needed > MAX_EVENT:
                 raise BinlogCorrupt(
                     f"an event's length is {needed}", file=self.file.name, position=self.position
                 )
-            size = self.position + length if at_end else self.file.size
+            size = self.position + length if at_end else self.limit or self.file.size
             if at_end or self.position + needed > size:
                 self._met_end = size
                 return None
             self._buffer = np.empty(needed, np.uint8)
+
+    def next_until(self, end: int) -> Segment | None:
+        """Scan the events of an earlier segment, which ended at ``end``, again, and return them as one segment. The
+        result ends elsewhere, or is None, if the file has other events now.
+        """
+        self.limit = end
+        if self._buffer.size < end - self.position:
+            self._buffer = np.empty(max(self._segment_size, end - self.position), np.uint8)
+        return self.next()
 
     def check_end(self, *, last: bool) -> None:
         """Raise BinlogTruncated when the file ends inside an event or inside a transaction.
@@ -578,7 +594,7 @@ class SegmentReader:
             if at + length > size or length < HEADER_LENGTH:
                 raise self._truncated(at, f"{size - at} bytes into an event of {length} bytes")
             at += length
-        if self.position < size or self.scanner.in_transaction:
+        if self.position < size or self.in_transaction:
             raise self._truncated(self.position, "inside the transaction that begins here")
 
     def _truncated(self, position: int, where: str) -> BinlogTruncated:
@@ -592,41 +608,20 @@ class SegmentReader:
         """
         self._buffer = np.empty(0, np.uint8)
 
-    def _new_buffer(self) -> npt.NDArray[np.uint8]:
-        """Return a buffer of ``segment_size`` bytes.
-
-        The memory is reused for another buffer when no array refers to this buffer any more. New memory would cost more
-        than the scan, because the system clears each page at the first write.
-        """
-        spare = self._spare
-        memory = spare.pop() if spare else np.empty(self._segment_size, np.uint8)
-        # Parts of the buffer refer to this array, and not to ``memory``.
-        buffer = np.frombuffer(memory.data, np.uint8)
-        weakref.finalize(buffer, spare.append, memory).atexit = False
-        return buffer
-
     def release(self) -> None:
         """Free the buffers of a reader that waits at the end of its file, to save memory.
 
         :meth:`next` allocates them again.
         """
         self.data = self._buffer = np.empty(0, np.uint8)
-        self._spare = []
-        self.scanner.release()
-
-    @property
-    def prepared(self) -> Prepared:
-        """The XA transactions that are prepared, and not yet committed or rolled back, after the last segment (the
-        events that the last call of :meth:`next` returned).
-        """
-        return self.scanner.prepared
+        super().release()
 
     @property
     def point(self) -> ScanPoint:
         """The state of the scan at the end of the last segment (the events that :meth:`next` returned last). A later
         scan can begin there with this state, if a transaction boundary is there.
         """
-        return ScanPoint(self.prepared, self.scanner.writer, self.scanner.format_description)
+        return ScanPoint(self.prepared, self.writer, self.format_description)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
         """Move this reader to the byte offset ``position`` of the file, from which :meth:`next` then continues. The
@@ -637,9 +632,7 @@ class SegmentReader:
         without prepared XA transactions, for a server's own binlog.
         """
         self.position = position
-        self.scanner.reset(
-            point.prepared, point.format_description or self.file.format_description, point.writer
-        )
+        self.reset(point.prepared, point.format_description or self.file.format_description, point.writer)
 
 
 class BinlogSet:
@@ -908,15 +901,14 @@ class BinlogSet:
                 yield reader, segment
 
     def readers(
-        self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True, statements: bool = True
+        self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True
     ) -> Iterator[SegmentReader]:
         """Yield a reader for each binlog file of the set in order. The caller reads all events of a file, by
         :meth:`SegmentReader.next`, before the next file.
 
         ``subjects`` is the register that numbers the set's tables and statements. ``sources`` is the register that
         numbers its GTID sources (server UUIDs, or MariaDB's domain and server ids). ``verify`` tells whether checksums
-        are verified. With ``statements`` the texts of statements are read. Without it they are not, and the readers
-        follow no XA transactions and open no compressed transactions.
+        are verified.
 
         Raises BinlogError where the set is damaged, also when a file ends inside a transaction and no server is writing
         it.
@@ -925,9 +917,7 @@ class BinlogSet:
         prepared = NONE_PREPARED
         for name in names:
             with self.file(name) as file:
-                reader = SegmentReader(
-                    file, subjects, sources, verify=verify, statements=statements, prepared=prepared
-                )
+                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
                 yield reader
                 prepared = reader.prepared
                 reader.check_end(last=name == names[-1])

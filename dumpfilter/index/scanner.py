@@ -146,7 +146,7 @@ class FileScanner:
     prepared XA transactions.
 
     Parameters:
-        file, format_description: the file's name, and its format description event.
+        name, format_description: the file's name, and its format description event.
         subjects, sources: the registers that number the subjects (tables and statements that filters decide about) and
             the GTID sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set. The scan adds
             new ones.
@@ -164,7 +164,7 @@ class FileScanner:
 
     def __init__(
         self,
-        file: str,
+        name: str,
         format_description: FormatDescription,
         subjects: Subjects,
         sources: SourceNumbers,
@@ -175,7 +175,7 @@ class FileScanner:
         max_opened: int = MAX_OPENED,
         writer: WriterPoint | None = None,
     ) -> None:
-        self.file = file
+        self.name = name
         self.writer = writer
         """The position in the binlog of the server that wrote the events, at the end of the last segment of a relay
         log. None for a server's own binlog.
@@ -305,7 +305,7 @@ class FileScanner:
                     # The segment ends before this second format description event, which begins the next segment.
                     break
                 event = data[at : at + length].tobytes()
-                self._use(FormatDescription.parse(event, file=self.file, position=offset + at))
+                self._use(FormatDescription.parse(event, file=self.name, position=offset + at))
                 values = (offset + at, length, 0, event[4], R.FILE | R.ENDS, R.NOTHING)
                 for name, value in zip(K.EventColumns._fields, values, strict=True):
                     getattr(columns.events, name)[0] = value
@@ -344,7 +344,7 @@ class FileScanner:
         }
         position, dropped = self._follow_writer(events, data, offset, found["event"])
         return Segment(
-            file=self.file,
+            file=self.name,
             start=offset,
             end=offset + end,
             **{name: column.copy() for name, column in events._asdict().items()},
@@ -432,14 +432,14 @@ class FileScanner:
         try:
             found = parse_gap_event(body)
         except BinlogCorrupt as error:
-            raise error.located(self.file, position) from None
+            raise error.located(self.name, position) from None
         if not isinstance(found, Gap) or not found.end:
             return Gap()
         if any(
             (len(source) == 8) != (self.format_description.family == "mariadb") for source, _, _ in found.runs
         ):
             raise BinlogCorrupt(
-                "a Gap event has GTIDs of the other family of servers", file=self.file, position=position
+                "a Gap event has GTIDs of the other family of servers", file=self.name, position=position
             )
         return found
 
@@ -501,7 +501,7 @@ class FileScanner:
                             role, subject = R.STATEMENT, holds
             except BinlogError as error:
                 if not fd.checksum and not self._is_inside:
-                    raise type(error)(error.what, file=self.file, position=offset + start) from None
+                    raise type(error)(error.what, file=self.name, position=offset + start) from None
                 role, subject = R.KEEP, R.NOTHING
             columns.role[i] = role | (columns.role[i] & R.ENDS)
             columns.subject[i] = subject
@@ -568,7 +568,7 @@ class FileScanner:
         inside, self._inside = self._inside, None
         if inside is None:
             fd = replace(self.format_description, checksum=False)
-            inside = FileScanner(self.file, fd, self._subjects, self._sources)
+            inside = FileScanner(self.name, fd, self._subjects, self._sources)
             inside._is_inside = True
         inside.reset(prepared, inside.format_description)
         inside._table_ids.ids[:] = 0
@@ -596,7 +596,7 @@ class FileScanner:
         try:
             decoded = decode_gtid_tagged(data[start + HEADER_LENGTH : end].tobytes())
         except BinlogCorrupt as error:
-            raise error.located(self.file, offset + start) from None
+            raise error.located(self.name, offset + start) from None
         self._tagged[event] = decoded.sequence_number or 0
         gtid = decoded.gtid
         if gtid is None:
@@ -620,4 +620,4 @@ class FileScanner:
         }
         is_sound = stop in (Stop.ENCRYPTED, Stop.FRAGMENT, Stop.LARGE_SEQ_NO)
         kind = BinlogUnsupported if is_sound else BinlogCorrupt
-        raise kind(what[stop], file=self.file, position=offset + at)
+        raise kind(what[stop], file=self.name, position=offset + at)

@@ -11,7 +11,7 @@ import numpy as np
 import zstandard
 
 from dumpfilter.analyse.traffic.facts import Ints
-from dumpfilter.spark_jobs.ranges import Block
+from dumpfilter.index.opened import OpenedEvents
 
 _PAYLOAD_OVERHEAD = 100
 """The approximate size of a compressed transaction's Gtid event and of its Transaction_payload event's header, bytes.
@@ -59,7 +59,7 @@ class Samples:
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
 
-    def take_of_block(self, block: Block, streams: Mapping[str, Ints], turn: int) -> None:
+    def take_of_block(self, block: OpenedEvents, streams: Mapping[str, Ints], turn: int) -> None:
         """Compress samples of the events in ``block``, and add their sizes to the totals.
 
         One sample is of the whole stream: the first bytes of the block, up to :data:`CHUNK`. This sample is compressed

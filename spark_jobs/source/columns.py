@@ -11,7 +11,6 @@ data source, with its row images (the columns ``before`` and ``after``): its val
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +20,14 @@ import pyarrow.compute as pc
 
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType, by_number, event_name
+from dumpfilter.binlog.events import ROWS, by_number, event_name
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.rows.arrow import ENCODED_MAP_TYPE, MAP_TYPE, WORDS, ChangedRows, RowImageReader
 from dumpfilter.binlog.rows.events import RowCounter
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.binlog.statement.statement import StatementKind
 from dumpfilter.dump.thread import SentEvents
+from dumpfilter.index.opened import TEXTS, OpenedEvents
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 
@@ -93,17 +90,7 @@ def _with_nulls(maps: pa.MapArray, without: npt.NDArray[np.bool_]) -> pa.MapArra
     return pa.MapArray.from_arrays(first, maps.keys, maps.items, mask=pa.array(null))
 
 
-_TEXTS_OF_ROWS: dict[EventType, Callable[[bytes], bytes]] = {
-    EventType.ROWS_QUERY: decode_rows_query,
-    EventType.ANNOTATE_ROWS: decode_annotate_rows,
-}
-_STATEMENTS = (EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.EXECUTE_LOAD_QUERY)
-_HAS_TEXT: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*_STATEMENTS, *_TEXTS_OF_ROWS])
-
-_OF_BYTES = frozenset({"end_log_pos", "timestamp", "server_id", "rows", "sql", *IMAGES})
-"""The columns computed from the events' bytes. Only a query with one of these columns must decompress the compressed
-transactions again. All other columns come from the arrays of the scan.
-"""
+_HAS_TEXT: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*TEXTS])
 
 OF_SUBJECTS = frozenset({"database", "table", "statement_kind"})
 """The columns whose values come from the statements' texts (and, for rows events, from table maps). Statements are
@@ -167,7 +154,6 @@ class EventColumns:
         sources: the register of the GTID sources (server UUIDs, or MariaDB's domain and server ids) whose numbers the
             segments have.
         wanted: the names of the columns that the caller will read. Other columns need not be available.
-        opened: whether each event inside a compressed transaction gets its own row.
         filters: a mapping from the name of a column that shows a filter's decisions to the filter's index in ``sent``.
         image_reader: reads the values in changed rows.
         sent: the filters' decisions about all events. None if no column needs the decisions.
@@ -180,14 +166,13 @@ class EventColumns:
         sources: SourceNumbers,
         *,
         wanted: Collection[str],
-        opened: bool,
         filters: Mapping[str, int],
         image_reader: RowImageReader,
         sent: SentEvents | None = None,
     ) -> None:
         self.file = _text(file)
         self._subjects, self._sources = subjects, sources
-        self._wanted, self._opened = frozenset(wanted), opened
+        self._wanted = frozenset(wanted)
         self._filters, self._sent = filters, sent
         self._images, self._counter = image_reader, RowCounter()
         self._named: list[_Named] = []
@@ -196,90 +181,38 @@ class EventColumns:
         transactions.
         """
 
-    def take(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
-        """Replace the rows of this object by the rows of ``segment`` (the next consecutive events of the file).
-
-        ``data`` is a uint8 array of the file's bytes from ``segment.start`` on. Raises BinlogError for a compressed
-        transaction, or a rows event, that cannot be decoded.
+    def take(self, events: OpenedEvents) -> None:
+        """Replace the rows of this object by the rows of ``events`` (those of the next segment). Raises BinlogError for
+        a compressed transaction, or a rows event, that cannot be decoded.
         """
-        payloads = dict(sorted(segment.payloads.items())) if self._opened else {}
-        count = segment.offset.size
-        self.segment = segment
-        self.outer: Int64 = np.arange(count)
-        """The index in the segment of each row's event; for an event inside a compressed transaction, of the
-        Transaction_payload event.
-        """
-        self.inner: Int64 = np.full(count, -1)
-        """For each row, the index of its event inside the compressed transaction. -1 for an event that is not inside
-        one.
-        """
-        if payloads:
-            rows = np.ones(count, np.int64)
-            rows[list(payloads)] = [1 + one.offset.size for one in payloads.values()]
-            self.outer = np.repeat(self.outer, rows)
-            self.inner = np.arange(self.outer.size) - (np.cumsum(rows) - rows)[self.outer] - 1
-
-        def flat(outside: npt.NDArray[Any], inside: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-            if not payloads:
-                return outside
-            column = outside[self.outer]
-            column[self.inner >= 0] = np.concatenate(inside)
-            return column
-
-        self.size = flat(segment.size, [one.size for one in payloads.values()])
-        self.type = flat(segment.type, [one.type for one in payloads.values()])
-        self.subject = flat(_subject(segment), [_subject(one) for one in payloads.values()])
+        self.events = events
+        self.segment = segment = events.segment
+        self.size = events.column(lambda one: one.size)
+        self.type = events.column(lambda one: one.type)
+        self.subject = events.column(_subject)
         self.sent: dict[str, npt.NDArray[np.bool_]] = {}
         for name, number in self._filters.items():
             assert self._sent is not None
-            decided = self._sent.of(number, segment.offset)
-            places = segment.offset[list(payloads)].tolist()
-            sizes = [one.offset.size for one in payloads.values()]
-            of_inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
-            self.sent[name] = flat(decided, of_inside)
-        begins = (data.size + np.cumsum([0, *(one.end for one in payloads.values())])).tolist()
-        inside = [one.offset + begin for one, begin in zip(payloads.values(), begins, strict=False)]
-        start = segment.offset - segment.start
-        end = start + segment.size - segment.format_description.checksum_length
-        self._start: Int64 = flat(start, inside)
-        self._end: Int64 = flat(
-            end, [at + one.size for at, one in zip(inside, payloads.values(), strict=True)]
-        )
-        # Events inside a compressed transaction have no checksum, and all rows are read by one description.
-        self.format_description = replace(segment.format_description, checksum=False)
-        opened = [self._payload(segment, data, k) for k in payloads if self._wanted & _OF_BYTES]
-        self._data = np.concatenate([data, *opened]) if opened else data
+            self.sent[name] = self._sent.of(number, events)
         # The number of the transaction that continues is its beginning in an earlier segment.
         self._begins = np.where(segment.txn_source == R.KEPT, -1, segment.offset[segment.txn_event[:-1]])
         if segment.continues:
             self._begins[0] = self._transaction
         self._transaction = int(self._begins[-1])
         if "rows" in self._wanted:
-            role = flat(segment.role, [one.role for one in payloads.values()])
-            self.counts = self._counter.count(*self._events, role, self.format_description)
+            role = events.column(lambda one: one.role)
+            self.counts = self._counter.count(*self._of_bytes, role, events.format_description)
 
     def __len__(self) -> int:
-        return len(self.outer)
+        return len(self.events.outer)
 
     @property
-    def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
+    def _of_bytes(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
         """Four arrays about the events of the rows that :meth:`take` made last. The first array has the bytes of all
         these events (uint8). The other arrays have for each event the offset in these bytes at which the event begins,
         its size without checksum, and its type.
         """
-        return self._data, self._start, self._end - self._start, self.type
-
-    @staticmethod
-    def _payload(segment: Segment, data: npt.NDArray[np.uint8], event: int) -> npt.NDArray[np.uint8]:
-        """Return the decompressed events of a compressed transaction, as uint8.
-
-        ``event`` is the index in ``segment`` of the Transaction_payload event. ``segment`` describes consecutive events
-        of a file, and ``data`` has their bytes. Raises BinlogError if the payload cannot be decompressed.
-        """
-        start = int(segment.offset[event]) - segment.start
-        whole = data[start : start + int(segment.size[event])].tobytes()
-        opened = decode_transaction_payload(segment.format_description.body(whole)).open()
-        return np.frombuffer(opened, np.uint8)
+        return self.events.opened_data, self.events.start, self.events.length, self.type
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
         """Return the values of one column of the data source as an Arrow array.
@@ -306,21 +239,12 @@ class EventColumns:
         """
         wanted = np.zeros(len(self), np.bool_)
         wanted[slice(None) if keep is None else keep] = True
-        position = self.segment.offset[self.outer]
+        position, fd = self.segment.offset[self.events.outer], self.events.format_description
         try:
-            rows = self._images.read(*self._events, position, self.format_description, wanted=wanted)
+            rows = self._images.read(*self._of_bytes, position, fd, wanted=wanted)
         except BinlogError as error:
             raise error.located(self.segment.file, error.position) from error
         return rows if keep is None else rows._replace(event=np.searchsorted(keep, rows.event))
-
-    def body(self, number: int) -> bytes:
-        """Return the body of an event: its bytes without header and checksum. ``number`` is the event's index among the
-        rows that :meth:`take` made last.
-
-        For events inside compressed transactions, the bytes are available only if the parameter ``wanted`` has a column
-        that is computed from them, such as ``sql`` or ``timestamp``.
-        """
-        return self._data[self._start[number] + HEADER_LENGTH : self._end[number]].tobytes()
 
     def header_field(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
         """Return a 4-byte field of the chosen events' headers as an array of numbers. ``field`` is the field's offset
@@ -330,8 +254,9 @@ class EventColumns:
         selects all rows.
         """
         # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3.
-        numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self._data.size - 3), "<u4", self._data, 0, (1,))
-        return numbers[self._start[events] + field]
+        data = self.events.opened_data
+        numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, data.size - 3), "<u4", data, 0, (1,))
+        return numbers[self.events.start[events] + field]
 
     def transaction(self, events: Chosen) -> Int64:
         """Return for each chosen event the index of its transaction in the segment (consecutive events of a file) that
@@ -341,7 +266,7 @@ class EventColumns:
         selects all rows.
         """
         of_event = np.repeat(np.arange(self._begins.size), np.diff(self.segment.txn_event))
-        return np.take(of_event, self.outer[events])
+        return np.take(of_event, self.events.outer[events])
 
     def begins(self, events: Chosen) -> Int64:
         """Return for each chosen event the file offset at which its transaction begins. The value is -1 for an event
@@ -411,16 +336,10 @@ class EventColumns:
 
     def _statement(self, number: int) -> str | None:
         """Return the text of the SQL statement in an event, or None for a malformed event. ``number`` is the event's
-        index among the rows that :meth:`take` made last. Bytes that are invalid in the statement's character set become
-        U+FFFD.
-
-        Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8.
+        index among the rows that :meth:`take` made last.
         """
-        kind, body = EventType(self.type[number]), self.body(number)
         try:
-            if kind in _TEXTS_OF_ROWS:
-                return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")
-            return _text(decode_statement_event(kind, body, self.format_description).text)
+            return _text(self.events.text(number))
         except BinlogError:
             return None
 
@@ -453,8 +372,11 @@ def _known(numbers: npt.NDArray[np.integer[Any]]) -> pa.Array:
 _TIME = pa.timestamp("us", "UTC")
 
 _COLUMNS: dict[str, tuple[pa.DataType, Callable[[EventColumns, Chosen], pa.Array]]] = {
-    "file": (pa.string(), lambda e, at: _words(np.zeros(e.outer[at].size, np.int8), pa.array([e.file]))),
-    "position": (pa.int64(), lambda e, at: pa.array(e.segment.offset[e.outer[at]])),
+    "file": (
+        pa.string(),
+        lambda e, at: _words(np.zeros(e.events.outer[at].size, np.int8), pa.array([e.file])),
+    ),
+    "position": (pa.int64(), lambda e, at: pa.array(e.segment.offset[e.events.outer[at]])),
     "end_log_pos": (pa.int64(), lambda e, at: pa.array(e.header_field(13, at))),
     "size": (pa.int64(), lambda e, at: pa.array(e.size[at])),
     "type": (pa.string(), lambda e, at: _words(e.type[at].astype(np.int16), pa.array(_TYPE_WORDS))),
@@ -466,8 +388,8 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[EventColumns, Chosen], pa.Array
     "table": (pa.string(), lambda e, at: _words(e.subject[at], _names(e, "table"))),
     "statement_kind": (pa.string(), lambda e, at: _words(e.kinds(at), pa.array(_KIND_WORDS))),
     "rows": (pa.int32(), lambda e, at: _known(e.counts[at])),
-    "compressed": (pa.bool_(), lambda e, at: pa.array((e.inner[at] >= 0) | _COMPRESSED[e.type[at]])),
-    "inner": (pa.int32(), lambda e, at: _known(e.inner[at].astype(np.int32))),
+    "compressed": (pa.bool_(), lambda e, at: pa.array((e.events.inner[at] >= 0) | _COMPRESSED[e.type[at]])),
+    "inner": (pa.int32(), lambda e, at: _known(e.events.inner[at].astype(np.int32))),
     "sql": (pa.string(), lambda e, at: pa.array(e.texts(at), pa.string())),
 }
 """The columns in order, each with its Arrow type and the function that makes it for some events."""

@@ -33,6 +33,7 @@ from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import open_file
+from dumpfilter.index.scanner import MAX_OPENED
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import BLOCK_SIZE
@@ -46,7 +47,6 @@ from dumpfilter.spark_jobs.source.columns import (
     IMAGES,
     OF_SUBJECTS,
     ROW_TYPES,
-    TEXT_TYPES,
     EventColumns,
     encoded,
     exploded,
@@ -140,14 +140,14 @@ def read_batches(
             subjects,
             sources,
             wanted=needed,
-            opened=options.opened,
             filters=filters,
             image_reader=reader,
             sent=sent,
         )
         verify = options.read.verify and sent is None
-        for block in blocks(verify=verify, statements=statements, payloads=options.opened):
-            events.take(block.segment, block.data)
+        max_opened = MAX_OPENED if options.opened else 0
+        for block in blocks(verify=verify, statements=statements, max_opened=max_opened):
+            events.take(block)
             yield from _batches(events, schema, predicates, options)
 
 
@@ -429,23 +429,13 @@ def _look(wanted: Range, table: TableSubject) -> _Look:
     subjects, sources = Subjects(), SourceNumbers()
     found = _Look()
     with open_file(wanted.path) as file:
-        # The column ``sql`` stands for the bodies of all events, which only opened transactions have.
-        events = EventColumns(
-            file.name,
-            subjects,
-            sources,
-            wanted=TEXT_TYPES,
-            opened=True,
-            filters={},
-            image_reader=RowImageReader(),
-        )
-        for block in blocks_of(file, wanted, subjects, sources, verify=False):
-            events.take(block.segment, block.data)
-            is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS]) & (events.subject >= 0)
-            known = np.unique(events.subject[is_map_or_rows]).tolist()
+        for events in blocks_of(file, wanted, subjects, sources, verify=False):
+            subject, kind = events.column(lambda one: one.subject), events.column(lambda one: one.type)
+            is_map_or_rows = np.isin(kind, [EventType.TABLE_MAP, *ROWS]) & (subject >= 0)
+            known = np.unique(subject[is_map_or_rows]).tolist()
             numbers = [k for k in known if subjects.members(k) is None and subjects[k] == table]
-            for event in np.flatnonzero(is_map_or_rows & np.isin(events.subject, numbers)).tolist():
-                found.add(EventType(events.type[event]), events.body(event), events.format_description)
+            for row in np.flatnonzero(is_map_or_rows & np.isin(subject, numbers)).tolist():
+                found.add(events.kind(row), events.body(row), events.format_description)
     tables = (one for one in subjects.since(0) if isinstance(one, TableSubject))
     found.others = {f"{one.database}.{one.table}" for one in tables}
     return found

@@ -35,10 +35,11 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
-from dumpfilter.index.fileset import BinlogFile, open_file
+from dumpfilter.index.fileset import BinlogFile, open_file, reused_buffer
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import step
-from dumpfilter.spark_jobs.ranges import Block, Range, ReadRanges, memory, state_of_thread
+from dumpfilter.spark_jobs.ranges import Range, ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.split.ownership import (
     FILE_EVENTS,
     Assigner,
@@ -158,7 +159,7 @@ class RangePlan(NamedTuple):
 
 
 def plan_of(
-    parts: Iterable[tuple[Block, Mapping[int, ChunkPlan]]], names: Sequence[str], sources: SourceNumbers
+    parts: Iterable[tuple[Segment, Mapping[int, ChunkPlan]]], names: Sequence[str], sources: SourceNumbers
 ) -> RangePlan:
     """Return the plan of one range (part of a source file): which bytes each output of the split receives.
 
@@ -178,8 +179,7 @@ def plan_of(
     pieces_of_blocks: list[Ints] = [np.empty((0, 5), np.int64)]
     # The columns T_SOURCE to T_PLACE of each transaction.
     transactions: list[Ints] = [np.empty((0, 4), np.int64)]
-    for block, received_by in parts:
-        segment = block.segment
+    for segment, received_by in parts:
         for output_number, plan in received_by.items():
             if plan.replaced:
                 replaced.setdefault(output_number, {}).update(plan.replaced)
@@ -371,7 +371,7 @@ class PlanRange(ReadRanges):
             subjects, sources, owners = state_of_thread((self.job, names), state)
             assigner = Assigner(owners)
             parts = (
-                (block, assigner.assign(block.segment, file.read))
+                (block.segment, assigner.assign(block.segment, file.read))
                 for block in self.blocks(file, wanted, subjects, sources)
             )
             plan = plan_of(parts, owners.names, sources)
@@ -426,19 +426,19 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
     bounds = [*first.tolist(), len(pieces)]
     loaded = -1
     before = [0] * len(plan.outputs)
-    with memory(int(np.diff(plan.blocks).max())) as buffer, memory(max(sizes)) as room:
-        for (begin, until), size in zip(pairwise(bounds), sizes, strict=True):
-            output, block = pieces[begin, [P_OUTPUT, P_BLOCK]].tolist()
-            start, end = blocks[block]
-            if loaded != block:
-                step(end - start)
-                file.read_whole(buffer[: end - start], start)
-                loaded = block
-            ranges = pieces[begin:until, P_OFFSET:]
-            chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=plan.replaced.get(output, {}))
-            render_into(room[:size], chunk, buffer[: end - start], start, file.read, file.format_description)
-            yield plan.outputs[output], room[:size], before[output]
-            before[output] += size
+    buffer, room = reused_buffer(int(np.diff(plan.blocks).max())), reused_buffer(max(sizes))
+    for (begin, until), size in zip(pairwise(bounds), sizes, strict=True):
+        output, block = pieces[begin, [P_OUTPUT, P_BLOCK]].tolist()
+        start, end = blocks[block]
+        if loaded != block:
+            step(end - start)
+            file.read_whole(buffer[: end - start], start)
+            loaded = block
+        ranges = pieces[begin:until, P_OFFSET:]
+        chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=plan.replaced.get(output, {}))
+        render_into(room[:size], chunk, buffer[: end - start], start, file.read, file.format_description)
+        yield plan.outputs[output], room[:size], before[output]
+        before[output] += size
 
 
 _NONE: Ints = np.empty((0, 3), np.int64)

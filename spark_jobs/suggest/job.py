@@ -87,7 +87,7 @@ class MeasureRanges(ReadRanges):
                     segment = block.segment
                     if self.filters is None and segment.payloads:
                         is_estimate |= any(map(_has_several_subjects, segment.payloads.values()))
-                        flat = flat_events(segment, block.data, segment.start)
+                        flat = flat_events(block)
                         segment = replace(flat.segment, size=flat.stored)
                     tally.add(segment, file.read)
         return tally.take(), is_estimate

@@ -333,7 +333,7 @@ class TestGrowing:
                     found.append((offset, bytes(reader.data[start : start + size])))
             reader.check_end(last=True)
         assert found == [(offset, raw) for offset, _, raw in _events(made.data)]
-        assert not reader.scanner.in_transaction
+        assert not reader.in_transaction
 
     @settings(deadline=None, max_examples=50)
     @given(made=binlogs(closed=False), data=st.data(), segment_size=st.integers(1, 2000))
@@ -349,7 +349,7 @@ class TestGrowing:
                     pass
                 one.check_end(last=True)
             assert roomy.position == [b for b in made.boundaries if b <= len(file.data)][-1]
-            assert not roomy.scanner.in_transaction
+            assert not roomy.in_transaction
             assert reader.position >= roomy.position
 
     def test_the_flag_goes_when_the_file_is_closed(self, tmp_path: Path) -> None:

@@ -247,12 +247,21 @@ def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
     wanted = [segment for _, segment in segments(made.data, sizes[0])]
     reader = SegmentReader(MemoryFile(made.data), Subjects(), SourceNumbers(), segment_size=sizes[1])
     for segment in wanted:
-        reader.limit = segment.end
-        found = reader.next()
+        found = reader.next_until(segment.end)
         assert found is not None
         assert (found.start, found.end, found.open) == (segment.start, segment.end, segment.open)
         assert found.role.tolist() == segment.role.tolist()
         assert reader.next() is None
+
+
+@given(made=binlogs(max_transactions=3), segment_size=st.integers(1, 900))
+def test_a_limit_inside_an_event(made: MadeBinlog, segment_size: int) -> None:
+    """A reader whose limit is inside an event stops before this event."""
+    from dumpfilter.index.fileset import SegmentReader
+
+    reader = SegmentReader(MemoryFile(made.data), Subjects(), SourceNumbers(), segment_size=segment_size)
+    found = reader.next_until(made.boundaries[-1] - 1)
+    assert found is None or found.end < made.boundaries[-1]
 
 
 def _dialect(name: str, gtids: str) -> Dialect:

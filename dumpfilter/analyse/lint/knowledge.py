@@ -6,9 +6,8 @@ The data are the names of databases and tables, and the events that create or ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -18,11 +17,8 @@ from rich.console import Console
 from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.query import QueryEvent, TableName, decode_statement_event
+from dumpfilter.binlog.query import QueryEvent, TableName
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
 from dumpfilter.binlog.statement.statement import (
     Statement,
@@ -31,8 +27,8 @@ from dumpfilter.binlog.statement.statement import (
     Thing,
     Verb,
 )
-from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 
@@ -165,7 +161,7 @@ def gather(binlogs: BinlogSet, *, verify: bool = True, console: Console | None =
     made = Gatherer(subjects)
     with byte_progress(console, "reading", sum(map(binlogs.size, binlogs.names))) as advance:
         for reader, segment in binlogs.segments(subjects, sources, verify=verify):
-            made.add(segment, reader)
+            made.add(OpenedEvents(segment, reader.data))
             advance(segment.end - segment.start)
     return made.knowledge
 
@@ -201,47 +197,32 @@ class Gatherer:
         self._repeated: Counter[int] = Counter()
         self._xa: set[int] = set()
 
-    def add(self, segment: Segment, reader: SegmentReader) -> None:
-        """Collect the events that lint needs from the next segment (consecutive events of one file). ``reader`` must
-        have just read this segment, and still hold its bytes.
+    def add(self, events: OpenedEvents) -> None:
+        """Collect the events that lint needs from the next segment (consecutive events of one file)."""
+        for row in self._interesting(events):
+            self._add(row, events)
+
+    def _interesting(self, events: OpenedEvents) -> list[int]:
+        """Return the events that lint examines: all statements, and for each table the first row event, and again the
+        first one after each statement.
         """
+        kind, owner = (
+            events.column(lambda one: one.role) & R.ROLE_MASK,
+            events.column(lambda one: one.subject),
+        )
+        wanted: npt.NDArray[np.bool_] = (kind == R.STATEMENT) & (owner >= 0)
+        rows = np.flatnonzero((owner >= 0) & (kind != R.STATEMENT))
+        # A statement before a rows event may have changed the table. The first event after each statement counts.
+        epoch = np.searchsorted(np.flatnonzero(wanted), rows)
+        _, first = np.unique(epoch * (len(self._subjects) + 1) + owner[rows], return_index=True)
+        wanted[rows[first]] = True
+        return np.flatnonzero(wanted).tolist()
 
-        def read(offset: int, size: int) -> bytes:
-            start = offset - reader.data_offset
-            return reader.data[start : start + size].tobytes()
-
-        texts = _Texts(segment, read)
-        for number in np.flatnonzero(self._interesting(segment)).tolist():
-            if number in segment.payloads:
-                inside = texts.inside(number)
-                for each in np.flatnonzero(self._interesting(inside.segment)).tolist():
-                    self._add(each, inside)
-            else:
-                self._add(number, texts)
-
-    def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
-        """Return a Boolean mask of the events of ``segment`` that lint examines.
-
-        These are all statements and compressed transactions. For each table the first row event is examined, and again
-        the first one after each statement or compressed transaction.
-        """
-        kind = segment.role & R.ROLE_MASK
-        wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
-        for payload in segment.payloads:
-            wanted[payload] = True
-        rows = np.flatnonzero((segment.subject >= 0) & (kind != R.STATEMENT))
-        if len(rows):
-            owners = segment.subject[rows].astype(np.int64)
-            # A statement before a rows event may have changed the table. The first event after each statement counts.
-            epoch = np.searchsorted(np.flatnonzero(wanted), rows)
-            _, first = np.unique(epoch * (len(self._subjects) + 1) + owners, return_index=True)
-            wanted[rows[first]] = True
-        return np.asarray(wanted, np.bool_)
-
-    def _add(self, number: int, texts: _Texts) -> None:
-        owner = int(texts.segment.subject[number])
-        if number in texts.segment.xa_ends or self._subjects.members(owner) is not None:
-            self._add_xa(owner, number, texts)
+    def _add(self, row: int, events: OpenedEvents) -> None:
+        part, number = events.part(row)
+        owner = int(part.subject[number])
+        if number in part.xa_ends or self._subjects.members(owner) is not None:
+            self._add_xa(owner, row, events)
             return
         if len(self.knowledge.events) >= MOST_EVENTS:
             self.knowledge.is_whole = False
@@ -249,22 +230,22 @@ class Gatherer:
         subject = self._subjects[owner]
         if isinstance(subject, TableSubject):
             if not self._is_known(owner):
-                evidence = texts.evidence(number, f"rows of {subject.database}.{subject.table}")
+                evidence = _evidence(events, row, f"rows of {subject.database}.{subject.table}")
                 self._keep(SetEvent(subject, evidence), owner)
             return
-        self._add_statement(owner, subject, number, texts)
+        self._add_statement(owner, subject, row, events)
 
-    def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
+    def _add_statement(self, owner: int, subject: Statement, row: int, events: OpenedEvents) -> None:
         defines = subject.kind not in _NOT_DEFINING
-        reads = subject.kind in CHANGING_DATA and texts.has_word(number, *_WORDS)
-        calls = subject.kind in CHANGING_DATA and texts.has_word(number, *self._functions)
+        reads = subject.kind in CHANGING_DATA and _has_word(events, row, _WORDS)
+        calls = subject.kind in CHANGING_DATA and _has_word(events, row, self._functions)
         if not (defines or reads or calls) and self._is_known(owner):
             return
-        query = texts.query(number)
+        query = _query(events, row)
         if query is None or (defines and self._is_repeated(owner, query)):
             return
-        facts = statement_facts(query, texts.fd.family)
-        event = SetEvent(subject, texts.evidence(number, _shown(query)), facts, query.thread_id)
+        facts = statement_facts(query, events.segment.format_description.family)
+        event = SetEvent(subject, _evidence(events, row, _shown(query)), facts, query.thread_id)
         key = owner, facts.body, self._function_changes if calls else 0
         if defines:
             self._follow(event)
@@ -327,76 +308,43 @@ class Gatherer:
             waiting += inner
         return found
 
-    def _add_xa(self, owner: int, number: int, texts: _Texts) -> None:
+    def _add_xa(self, owner: int, row: int, events: OpenedEvents) -> None:
         if owner in self._xa or len(self._xa) >= _MOST_XA:
             return
         self._xa.add(owner)
         members = self._subjects.members(owner) or (owner,)
         subjects = tuple(self._subjects[each] for each in members if self._subjects.members(each) is None)
-        query = texts.query(number)
-        evidence = texts.evidence(number, "" if query is None else _shown(query))
+        query = _query(events, row)
+        evidence = _evidence(events, row, "" if query is None else _shown(query))
         self.knowledge.xa_transactions.append((subjects, evidence))
 
 
-@dataclass
-class _Texts:
-    """Access to the bytes, statements and positions of a segment's events, or of the events in a compressed
-    transaction.
-    """
+def _has_word(events: OpenedEvents, row: int, words: Collection[bytes]) -> bool:
+    """Tell whether the text of a statement contains one of ``words``. Case is ignored; ``words`` must be upper-case."""
+    if not words:
+        return False
+    if events.kind(row).kind.compressed:
+        query = _query(events, row)
+        text = b"" if query is None else query.raw.upper()
+    else:
+        text = events.body(row).upper()
+    return any(word in text for word in words)
 
-    segment: Segment
-    read: Callable[[int, int], bytes]
-    """Returns bytes of the events, given their offset and their number."""
-    at: Evidence | None = None
-    """The position of the compressed transaction."""
 
-    @property
-    def fd(self) -> FormatDescription:
-        return self.segment.format_description
+def _query(events: OpenedEvents, row: int) -> QueryEvent | None:
+    """Return a decoded statement, or None if it cannot be decoded."""
+    try:
+        return events.query(row)
+    except BinlogError:
+        return None
 
-    def inside(self, number: int) -> _Texts:
-        """Return access to the events inside a compressed transaction, which is decompressed at the first access.
-        ``number`` is the index of the Transaction_payload event in the segment.
-        """
 
-        @cache
-        def opened() -> bytes:
-            return decode_transaction_payload(self.fd.body(self.event(number))).open()
-
-        inner = self.segment.payloads[number]
-        return _Texts(inner, lambda offset, size: opened()[offset : offset + size], self.evidence(number, ""))
-
-    def event(self, number: int) -> bytes:
-        """Return the bytes of the event with index ``number``."""
-        return self.read(int(self.segment.offset[number]), int(self.segment.size[number]))
-
-    def has_word(self, number: int, *words: bytes) -> bool:
-        """Tell whether the text of the statement with index ``number`` contains one of ``words``. Case is ignored;
-        ``words`` must be upper-case.
-        """
-        if not words:
-            return False
-        if EventType(int(self.segment.type[number])).kind.compressed:
-            query = self.query(number)
-            text = b"" if query is None else query.raw.upper()
-        else:
-            text = self.event(number).upper()
-        return any(word in text for word in words)
-
-    def query(self, number: int) -> QueryEvent | None:
-        """Return the decoded statement with index ``number``, or None if it cannot be decoded."""
-        try:
-            kind = EventType(int(self.segment.type[number]))
-            return decode_statement_event(kind, self.fd.body(self.event(number)), self.fd)
-        except BinlogError:
-            return None
-
-    def evidence(self, number: int, text: str) -> Evidence:
-        """Return the position of the event with index ``number`` as evidence. ``text`` describes the event."""
-        offset = int(self.segment.offset[number])
-        if self.at is None:
-            return Evidence(self.segment.file, offset, text)
-        return replace(self.at, text=text, inside=offset)
+def _evidence(events: OpenedEvents, row: int, text: str) -> Evidence:
+    """Return the position of an event as evidence. ``text`` describes the event."""
+    part, number = events.part(row)
+    inside = None if part is events.segment else int(part.offset[number])
+    position = int(events.segment.offset[events.outer[row]])
+    return Evidence(part.file, position, text, inside=inside)
 
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:

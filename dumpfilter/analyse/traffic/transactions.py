@@ -21,7 +21,7 @@ from dumpfilter.analyse.traffic._group import sum_sent
 from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType, numbers_at
 from dumpfilter.binlog.gtid_events import (
     CLOCK_TYPE_AT,
     COMMIT_TIME_AT,
@@ -37,7 +37,7 @@ from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
@@ -201,12 +201,12 @@ class TransactionTally:
         self._count = 0
         self._columns: list[_Columns] = []
 
-    def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
+    def add(self, events: OpenedEvents, read: ReadAt) -> None:
         """Count the transactions of the next segment (consecutive events of one file).
 
-        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads other bytes of the file. Raises
-        BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``read`` reads the file. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
+        segment = events.segment
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
         is_real = starts.copy()
         if segment.continues:
@@ -214,7 +214,7 @@ class TransactionTally:
         keys = np.cumsum(starts, dtype=np.int64) + (self._count - 1)
         self._tally.add(segment, read, keys=keys)
         self._count += int(np.count_nonzero(starts))
-        times, is_exact = _times(segment, data, data_offset, read)
+        times, is_exact = _times(events)
         ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)
         if len(starts) and is_real[0] and not starts[0]:
             # The transaction began in an earlier segment, whose GTID event told the time if it told any.
@@ -299,30 +299,27 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
     )
 
 
-def _times(
-    segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _times(events: OpenedEvents) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Return the commit time of each transaction of a segment (Unix microseconds), and whether this time is exact
     because it comes from a GTID event.
-
-    ``data`` has the bytes of the file from the offset ``data_offset`` on, and ``read`` reads other bytes of the file.
     """
+    segment, data = events.segment, events.data
     checksum = segment.format_description.checksum
     first = segment.txn_event[:-1]
     exact = np.zeros(len(first), np.int64)
     if segment.format_description.family == "mysql":
         kind = segment.type[first]
-        body = segment.offset[first] - data_offset + HEADER_LENGTH
+        body = segment.offset[first] - segment.start + HEADER_LENGTH
         end = body - HEADER_LENGTH + segment.size[first] - (CHECKSUM_LENGTH if checksum else 0)
         is_long = body + COMMIT_TIME_AT + COMMIT_TIME_LENGTH <= end
         told = np.flatnonzero(np.isin(kind, tuple(FIXED_TIME)) & is_long)
         told = told[data[body[told] + CLOCK_TYPE_AT] == LOGICAL_TIMESTAMP_TYPECODE]
-        for k in range(COMMIT_TIME_LENGTH):
-            exact[told] |= data[body[told] + COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
+        exact[told] = numbers_at(data, body[told] + COMMIT_TIME_AT, COMMIT_TIME_LENGTH)
         exact &= ORIGINAL_TIME_FOLLOWS - 1
         for t in np.flatnonzero(kind == EventType.GTID_TAGGED).tolist():
-            at, size = int(segment.offset[first[t]]), int(segment.size[first[t]])
-            exact[t] = round((commit_time(read(at, size), checksum=checksum) or 0) * MICROSECONDS)
+            start = body[t] - HEADER_LENGTH
+            event = data[start : start + int(segment.size[first[t]])].tobytes()
+            exact[t] = round((commit_time(event, checksum=checksum) or 0) * MICROSECONDS)
     known = np.maximum.accumulate(np.where(segment.time > 0, np.arange(len(segment.time)), -1))
     last = known[segment.txn_event[1:] - 1] if len(first) else first
     seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)

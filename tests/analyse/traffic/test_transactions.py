@@ -24,6 +24,7 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Rule
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
+from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.subjects import Subjects
 from tests.analyse.traffic.test_tally import _begin, _end, _insert, _odd_payload
 from tests.dump.test_law import of_rules
@@ -49,7 +50,7 @@ def traffic_of(
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     parts, number = [], 0
     while (segment := reader.next()) is not None:
-        tally.add(segment, reader.data, reader.data_offset, file.read)
+        tally.add(OpenedEvents(segment, reader.data), file.read)
         number += 1
         if number >= take and not segment.open:
             parts.append(tally.take())
@@ -203,7 +204,7 @@ def test_a_transaction_has_an_entry_for_each_set_of_filters_not_for_each_table()
     file = MemoryFile(bytes(builder.data))
     reader = SegmentReader(file, subjects, sources)
     while (segment := reader.next()) is not None:
-        tally.add(segment, reader.data, reader.data_offset, file.read)
+        tally.add(OpenedEvents(segment, reader.data), file.read)
     # The events of d5, those of d7, those that no filter is sent, and the events around them.
     assert len(tally.take().facts.bytes) == 3 * 4
 

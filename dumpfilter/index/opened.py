@@ -1,0 +1,135 @@
+"""The events of a segment (consecutive events of one file) together with those inside its compressed transactions.
+
+The reports and the Spark data source treat the events inside a compressed transaction like those of the file. They
+read columns and bodies here, with a row for each event. The rows of the events inside a compressed transaction follow
+the row of its Transaction_payload event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
+from dumpfilter.binlog.events import HEADER_LENGTH, STATEMENTS, EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.query import QueryEvent, decode_statement_event
+from dumpfilter.index.segment import Segment
+
+_T = TypeVar("_T", bound=np.generic)
+
+_TEXTS_OF_ROWS = {EventType.ROWS_QUERY: decode_rows_query, EventType.ANNOTATE_ROWS: decode_annotate_rows}
+TEXTS = frozenset({*STATEMENTS, *_TEXTS_OF_ROWS})
+"""The types of events that hold the text of a statement."""
+
+
+class OpenedEvents:
+    """The events of ``segment``, and those inside each of its compressed transactions that the scan could open.
+
+    ``data`` has the bytes of the file from ``segment.start`` on. Attributes and methods that are about single events
+    have, or take, the number of a row.
+    """
+
+    def __init__(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
+        self.segment, self.data = segment, data
+        self.payloads = dict(sorted(segment.payloads.items()))
+        """The events inside the compressed transactions, by the number of the Transaction_payload event."""
+        self._latest = -1, b""
+
+    @cached_property
+    def _row(self) -> npt.NDArray[np.int64]:
+        """The row of each event of the segment, and behind it the number of all rows."""
+        rows = np.ones(self.segment.offset.size, np.int64)
+        rows[list(self.payloads)] = [1 + one.offset.size for one in self.payloads.values()]
+        return np.append(0, np.cumsum(rows))
+
+    @cached_property
+    def outer(self) -> npt.NDArray[np.int64]:
+        """The number in the segment of each row's event, or of the Transaction_payload event that holds it."""
+        return np.repeat(np.arange(self.segment.offset.size), np.diff(self._row))
+
+    @cached_property
+    def inner(self) -> npt.NDArray[np.int64]:
+        """The number of each row's event inside its compressed transaction. -1 outside."""
+        inner: npt.NDArray[np.int64] = np.arange(self.outer.size) - self._row[self.outer] - 1
+        return inner
+
+    @property
+    def format_description(self) -> FormatDescription:
+        """The format description by which all rows are read without their checksums."""
+        return replace(self.segment.format_description, checksum=False)
+
+    def column(self, of: Callable[[Segment], npt.NDArray[_T]]) -> npt.NDArray[_T]:
+        """Return one column for all rows. ``of`` returns it for the segment, or for a compressed transaction."""
+        if not self.payloads:
+            return of(self.segment)
+        found = of(self.segment)[self.outer]
+        found[self.inner >= 0] = np.concatenate([of(one) for one in self.payloads.values()])
+        return found
+
+    def inside(self, number: int) -> slice:
+        """Return the rows of the events inside the compressed transaction with this number in the segment."""
+        first = int(self._row[number]) + 1
+        return slice(first, first + self.payloads[number].offset.size)
+
+    def part(self, row: int) -> tuple[Segment, int]:
+        """Return the segment, or the compressed transaction, that has an event, and the event's number there."""
+        outer, inner = int(self.outer[row]), int(self.inner[row])
+        return (self.segment, outer) if inner < 0 else (self.payloads[outer], inner)
+
+    @cached_property
+    def opened_data(self) -> npt.NDArray[np.uint8]:
+        """The bytes of the segment and behind them those of the events inside compressed transactions."""
+        opened = [np.frombuffer(self._payload(number), np.uint8) for number in self.payloads]
+        return np.concatenate([self.data, *opened]) if opened else self.data
+
+    @cached_property
+    def start(self) -> npt.NDArray[np.int64]:
+        """The offset in :attr:`opened_data` at which each event begins."""
+        begin = np.zeros(len(self._row), np.int64)
+        sizes = np.array([one.end for one in self.payloads.values()], np.int64)
+        begin[list(self.payloads)] = self.data.size + np.cumsum(sizes) - sizes
+        of_row = np.where(self.inner < 0, -self.segment.start, begin[self.outer])
+        return self.column(lambda one: one.offset) + of_row
+
+    @cached_property
+    def length(self) -> npt.NDArray[np.int64]:
+        """The size of each event without its checksum."""
+        return self.column(lambda one: one.size - one.format_description.checksum_length)
+
+    def body(self, row: int) -> bytes:
+        """Return an event without its header and its checksum."""
+        part, number = self.part(row)
+        data = self.data if part is self.segment else self._payload(int(self.outer[row]))
+        start = int(part.offset[number]) - part.start
+        end = start + int(part.size[number]) - part.format_description.checksum_length
+        return bytes(data[start + HEADER_LENGTH : end])
+
+    def kind(self, row: int) -> EventType:
+        part, number = self.part(row)
+        return EventType(part.type[number])
+
+    def query(self, row: int) -> QueryEvent:
+        """Return the statement in an event of a type in ``STATEMENTS``. Raise BinlogError for a malformed event."""
+        return decode_statement_event(self.kind(row), self.body(row), self.segment.format_description)
+
+    def text(self, row: int) -> str:
+        """Return the text of the statement in an event of a type in :data:`TEXTS`. Raise BinlogError for a malformed
+        event. Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8.
+        """
+        of_rows = _TEXTS_OF_ROWS.get(self.kind(row))
+        return self.query(row).text if of_rows is None else of_rows(self.body(row)).decode("utf-8", "replace")
+
+    def _payload(self, number: int) -> bytes:
+        if self._latest[0] != number:
+            start = int(self.segment.offset[number]) - self.segment.start
+            whole = self.data[start : start + int(self.segment.size[number])].tobytes()
+            opened = decode_transaction_payload(self.segment.format_description.body(whole)).open()
+            self._latest = number, opened
+        return self._latest[1]
