@@ -500,6 +500,7 @@ class DumpPlace:
     """
     encoding: Encoding
     """The message format in which the slave gets the chunks."""
+    _hash: int = field(init=False)
 
     @property
     def file(self) -> str:
@@ -555,13 +556,12 @@ class DumpPlace:
         ours, theirs = (self.end, self.resume, self.encoding), (other.end, other.resume, other.encoding)
         return key is not None and ours == theirs and key == other.thread.key
 
+    def __post_init__(self) -> None:
+        # Each of thousands of dumps at one place looks the place up several times for a commit.
+        object.__setattr__(self, "_hash", hash((self.end, self.source, self.thread.flags)))
+
     def __hash__(self) -> int:
         return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        # Each of thousands of dumps at one place looks the place up several times for a commit.
-        return hash((self.end, self.source, self.thread.flags))
 
 
 _STEP_BYTES = 8 << 10

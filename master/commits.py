@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -24,7 +23,13 @@ import numpy as np
 from dumpfilter.binlog.events import COMMON_HEADER, HEADER_LENGTH, ROWS, STMT_END_F, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
-from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
+from dumpfilter.binlog.gtid_events import (
+    FL_COMPLETED_XA,
+    FL_PREPARED_XA,
+    FL_STANDALONE,
+    MICROSECONDS,
+    told_time,
+)
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, no_file, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END, OF_NEXT
@@ -50,6 +55,8 @@ _QUERY_HEADER = 13
 _TABLE_MAP_HEADER = 8
 """The length of the fixed part of a Table_map event: table id and flags."""
 _NAMES_AT = HEADER_LENGTH + _TABLE_MAP_HEADER
+_TYPE = slice(4, 5)
+_FLAGS = slice(17, HEADER_LENGTH)
 _TABLE_ID = slice(HEADER_LENGTH, HEADER_LENGTH + 6)
 _ROWS_FLAGS = slice(HEADER_LENGTH + 6, HEADER_LENGTH + 8)
 _NO_TABLE = (b"\xff" * 6, b"\xff\xff\xff\0\0\0")
@@ -89,49 +96,38 @@ class Decision(NamedTuple):
     """The rule uses (hits) of the dropped events, by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Commit:
     """One received transaction of plain row changes, with its events, its GTID and its shape. The shape has the events'
     types, flags and tables. Transactions of equal shape get equal filter decisions.
     """
 
     offset: int
+    end: int
+    """The byte offset in the binlog file after the transaction."""
     data: bytes
     """The bytes of the transaction's events."""
     events: list[bytes]
-    shape: Hashable
+    shape: bytes
     server_id: int
+    time: float | None
+    """The Unix time of the commit, seconds; None if it is not known."""
+    gtid: tuple[SourceKey, int]
+    """The GTID of the transaction as a pair: its source, and its transaction number.
+
+    The source is (server UUID, tag) for MySQL, and (domain id, server id) for MariaDB.
+    """
     description: FormatDescription
+    _stand_in: bytes = b""
 
     @property
-    def end(self) -> int:
-        """The byte offset in the binlog file after the transaction."""
-        return self.offset + len(self.data)
-
-    @cached_property
-    def gtid(self) -> tuple[SourceKey, int]:
-        """The GTID of the transaction as a pair: its source, and its transaction number.
-
-        The source is (server UUID, tag) for MySQL, and (domain id, server id) for MariaDB.
-        """
-        event = self.events[0]
-        if event[4] == _GTID:
-            uuid, number = struct.unpack_from("<16sq", event, HEADER_LENGTH + 1)
-            return (uuid, ""), number
-        number, domain = struct.unpack_from("<QI", event, HEADER_LENGTH)
-        return (domain, self.server_id), number
-
-    @cached_property
-    def time(self) -> float | None:
-        """The Unix time of the commit, seconds; None if it is not known."""
-        return commit_time(self.events[0], checksum=self.description.checksum)
-
-    @cached_property
     def stand_in(self) -> bytes:
         """The events of an empty transaction with the GTID of this received transaction. If the master drops the
         transaction, a replica gets these events instead, so that the replica has the GTID.
         """
-        return stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
+        if not self._stand_in:
+            self._stand_in = stand_in_of(self.events[0], self.end, checksum=self.description.checksum)
+        return self._stand_in
 
 
 class Tail:
@@ -199,8 +195,6 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
     event. An incomplete last transaction is left out. Raises OtherEvents at an event that no transaction of plain row
     changes has.
     """
-    if description.post_header_length(EventType.QUERY) != _QUERY_HEADER:
-        raise OtherEvents
     commits: list[Commit] = []
     at = 0
     while at < len(data):
@@ -220,58 +214,71 @@ def _cut_commit(data: bytes, begin: int, offset: int, description: FormatDescrip
     event.
     """
     checksum = description.checksum_length
-    _, kind, server_id, size, _, flags = COMMON_HEADER.unpack_from(data, begin)
+    time, kind, server_id, size, _, _ = COMMON_HEADER.unpack_from(data, begin)
     at = begin + size
     events = [data[begin:at]]
-    shape: list[Hashable] = [(kind, flags, _opening(events[0], kind, checksum))]
+    gtid, flags = _opening(events[0], kind, server_id, checksum)
+    if kind == _GTID and (told := told_time(kind, memoryview(events[0])[HEADER_LENGTH : size - checksum])):
+        time = told / MICROSECONDS
+    shape = [events[0][_TYPE], events[0][_FLAGS], flags]
     needs_begin = kind == _GTID
-    tables: dict[bytes, int] = {}
+    tables: dict[bytes, bytes] = {}
     while at < len(data):
-        _, kind, _, size, _, flags = COMMON_HEADER.unpack_from(data, at)
+        _, kind, _, size, _, _ = COMMON_HEADER.unpack_from(data, at)
         event = data[at : at + size]
         at += size
+        shape += event[_TYPE], event[_FLAGS]
         if needs_begin:
-            if kind != _QUERY or not _is_begin(event, checksum):
+            if kind != _QUERY or not _is_begin(event, description):
                 raise OtherEvents
             needs_begin = False
-            shape.append((kind, flags))
         elif kind == _TABLE_MAP:
-            tables[event[_TABLE_ID]] = len(events)
-            shape.append((kind, flags, _names(event, size - checksum)))
+            tables[event[_TABLE_ID]] = len(events).to_bytes(4)
+            shape.append(_names(event, size - checksum))
         elif kind in _ROWS:
             table = event[_TABLE_ID]
             if table not in tables or table in _NO_TABLE or size - checksum < _ROWS_FLAGS.stop:
                 raise OtherEvents
-            shape.append((kind, flags, tables[table], event[_ROWS_FLAGS.start] & STMT_END_F))
-        elif kind == _XID or kind in _CONTEXT:
-            shape.append((kind, flags))
-        else:
+            shape += tables[table], b"E" if event[_ROWS_FLAGS.start] & STMT_END_F else b"-"
+        elif kind != _XID and kind not in _CONTEXT:
             raise OtherEvents
         events.append(event)
         if kind == _XID:
-            return Commit(offset + begin, data[begin:at], events, tuple(shape), server_id, description)
+            whole = data[begin:at]
+            return Commit(
+                offset + begin,
+                offset + at,
+                whole,
+                events,
+                b"".join(shape),
+                server_id,
+                time or None,
+                gtid,
+                description,
+            )
     return None
 
 
-def _opening(event: bytes, kind: int, checksum: int) -> int:
-    """Check the first event of a transaction, and return its part of the transaction's shape (the key under which
-    filter decisions are cached).
+def _opening(event: bytes, kind: int, server_id: int, checksum: int) -> tuple[tuple[SourceKey, int], bytes]:
+    """Check the first event of a transaction. Return the transaction's GTID, and the event's part of the transaction's
+    shape (the key under which filter decisions are cached).
 
-    The part is the byte of flags of MariaDB's Gtid event, and 0 for MySQL's. Raises OtherEvents if the event is no Gtid
-    event, if its flags announce DDL or XA, or if its seq_no is 2**63 or more. ``kind`` is the event's type, and
-    ``checksum`` the length of its checksum, bytes.
+    The part is the byte of flags of MariaDB's Gtid event, and empty for MySQL's. Raises OtherEvents if the event is no
+    Gtid event, if its flags announce DDL or XA, or if its seq_no is 2**63 or more. ``kind`` and ``server_id`` are those
+    of the event's header, and ``checksum`` is the length of its checksum, bytes.
     """
     if len(event) - checksum < _SHORTEST_GTID and kind == _GTID:
         raise OtherEvents
     if kind == _GTID:
-        return 0
+        uuid, number = struct.unpack_from("<16sq", event, HEADER_LENGTH + 1)
+        return ((uuid, ""), number), b""
     if kind != _MARIADB_GTID or len(event) - checksum < HEADER_LENGTH + 13:
         raise OtherEvents
-    flags = event[HEADER_LENGTH + 12]
-    if flags & _NOT_PLAIN or event[HEADER_LENGTH + 7] & 0x80:
+    number, domain, flags = struct.unpack_from("<QIB", event, HEADER_LENGTH)
+    if flags & _NOT_PLAIN or number >= 1 << 63:
         # The scan decides about DDL and XA transactions, and refuses a seq_no of 2**63 or more.
         raise OtherEvents
-    return flags
+    return ((domain, server_id), number), bytes([flags])
 
 
 def _names(event: bytes, end: int) -> bytes:
@@ -290,10 +297,13 @@ def _names(event: bytes, end: int) -> bytes:
     return event[_NAMES_AT:names_end]
 
 
-def _is_begin(event: bytes, checksum: int) -> bool:
-    """Tell whether the text of a Query event is BEGIN. ``checksum`` is the length of the event's checksum, bytes."""
-    end = len(event) - checksum
-    if end < HEADER_LENGTH + _QUERY_HEADER:
+def _is_begin(event: bytes, description: FormatDescription) -> bool:
+    """Tell whether the text of a Query event is BEGIN."""
+    end = len(event) - description.checksum_length
+    if (
+        end < HEADER_LENGTH + _QUERY_HEADER
+        or description.post_header_length(EventType.QUERY) != _QUERY_HEADER
+    ):
         return False
     variables = int.from_bytes(event[HEADER_LENGTH + 11 : HEADER_LENGTH + 13], "little")
     return event[HEADER_LENGTH + _QUERY_HEADER + variables + event[HEADER_LENGTH + 8] + 1 : end] == b"BEGIN"
@@ -335,7 +345,7 @@ class Decider:
     def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:
         self._subjects = subjects
         self._sources = sources
-        self._known: dict[tuple[TableFlags, Hashable], Decision | None] = {}
+        self._known: dict[tuple[TableFlags, bytes], Decision | None] = {}
         self._numbers: dict[SourceKey, int] = {}
         self._description: FormatDescription | None = None
 
@@ -367,10 +377,10 @@ class Decider:
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
         Return None if the dump thread must decide the transactions, for example because the master's operator imposes a
-        filter on the slave. Also return None for a dump of a relay log, and if the first transaction is too large.
+        filter on the slave. Also return None if the first transaction is too large.
         """
         encoding, thread = place.encoding, place.thread
-        if not _decides_here(place):
+        if not thread.decides_by_flags:
             return None
         parts: list[Part] = []
         counts = Counts()
@@ -379,7 +389,7 @@ class Decider:
             decision = self._decision(thread.flags, commit)
             if decision is None:
                 return None
-            events = _sent_of(commit, decision)
+            events = b"" if decision.is_dropped else _sent_of(commit, decision)
             size, sent = len(commit.data), len(events)
             if counts.bytes_sent >= thread.chunk_size or counts.bytes_sent + sent > 2 * thread.chunk_size:
                 break
@@ -404,10 +414,14 @@ class Decider:
 
     def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
         """Tell whether a dump at ``place`` surely drops all of the received transactions ``commits``."""
-        if not _decides_here(place) or place.thread.in_transaction:
+        thread = place.thread
+        if not thread.decides_by_flags:
             return False
-        decisions = (self._decision(place.thread.flags, commit) for commit in commits)
-        return all(decision is not None and decision.is_dropped for decision in decisions)
+        for commit in commits:
+            decision = self._decision(thread.flags, commit)
+            if decision is None or not decision.is_dropped:
+                return False
+        return True
 
     def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
         """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
@@ -448,14 +462,13 @@ class Decider:
             self._known.clear()
             self._description = commit.description
         key = flags, commit.shape
-        # A shape has many parts, so that it is looked up once.
         try:
-            decision = self._known[key]
+            return self._known[key]
         except KeyError:
             if len(self._known) >= _MOST_DECISIONS:
                 self._known.clear()
             decision = self._known[key] = self._decide(flags, commit)
-        return decision
+            return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
         """Decide a commit with a new dump thread, so that the decision can be cached for all commits of equal shape
@@ -491,10 +504,6 @@ class Decider:
         return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts, hits)
 
 
-def _decides_here(place: DumpPlace) -> bool:
-    return place.thread.decides_by_flags and not place.source.file.is_relay_log
-
-
 def _sent_of(commit: Commit, decision: Decision) -> bytes:
     if len(decision.sent) == len(commit.events) and not decision.ends:
         return commit.data
@@ -513,13 +522,13 @@ def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> bytes:
     For MariaDB, one stand-in is enough for neighbouring dropped transactions of one domain: the last one.
     """
     transactions: list[bytes] = []
-    last_domain: object = None
-    for commit, decision, sent in parts:
+    following: object = None
+    for commit, decision, sent in reversed(parts):
         domain = commit.gtid[0][0] if decision.is_dropped and commit.description.family == "mariadb" else None
-        if domain is not None and domain == last_domain:
-            counts.bytes_gtid -= len(transactions.pop())
-        last_domain = domain
-        transactions.append(commit.stand_in if decision.is_dropped else sent)
-        if decision.is_dropped:
+        if not decision.is_dropped:
+            transactions.append(sent)
+        elif domain is None or domain != following:
+            transactions.append(commit.stand_in)
             counts.bytes_gtid += len(commit.stand_in)
-    return b"".join(transactions)
+        following = domain
+    return b"".join(reversed(transactions))

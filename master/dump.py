@@ -324,11 +324,11 @@ class Dump:
         """
         if (
             self.sink is None
-            or self._changed
+            or self._slave.flags is not self._flags
             or self._unknown_domains
-            or not self.active
+            or not self._register.holds(self._slave, self._number)
             or self._exclusion.overlaps(step.reach)
-            or self._is_drained
+            or self._drains.of(self._slave.peer) is not None
         ):
             return False
         if not self.sink(step.message, Reached(*step.after.told, is_boundary=True)):

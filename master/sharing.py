@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -94,6 +93,11 @@ class Follower(Protocol):
     read from the file.
 
     :class:`SharedReader` calls :meth:`take` in the same iteration of the asyncio loop in which the commits arrive.
+    """
+
+    quiet_seconds: float | None
+    """The time without a message after which the dump must be woken before the next heartbeat is due, seconds. None:
+    the heartbeat alone wakes the dump.
     """
 
     def take(self, step: CommitStep, now: float) -> bool:
@@ -516,74 +520,69 @@ class SharedReader:
         """
         self._recent_steps.clear()
         self._recent_runs.clear()
-        sources = itertools.chain(
-            (one.place.source for one in self._waiting), (self._live,) if self._live else ()
-        )
-        source = self._live = next((one for one in sources if self._dumps and one.name == file), None)
-        commits = None
+        source = self._live
+        for request in self._waiting:
+            if request.place.source.name == file:
+                source = request.place.source
+                break
+        if source is not None and (not self._dumps or source.name != file or source.file.is_relay_log):
+            source = None
+        self._live, commits = source, None
         if source is not None:
             commits = self._tail.add(file, offset, data, source.file.format_description)
         if commits == []:
             # Nobody can be sent a part of a transaction.
             return
         self.store.watcher.note()
-        waiting, self._waiting = list(self._waiting), {}
-        if source is not None and commits and len(self._dumps) <= _MOST_FOLLOWERS:
-            waiting = self._send_commits(waiting, source, commits)
-        self._enqueue(waiting)
-
-    def _send_commits(
-        self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
-    ) -> list[_Request]:
-        """Let the dumps of the requests ``waiting`` send commits that were received for the file ``source``. Return the
-        requests of the dumps that must read the commits from the binlog.
-
-        Dumps that drop all of ``commits`` wait for later commits, with which they send the stand-ins or gaps.
-        """
+        if source is None or not commits or len(self._dumps) > _MOST_FOLLOWERS:
+            self._plan_waiting()
+            return
         end = commits[-1].end
         self._end = source, end, self.store.watcher.generation
         # While commits come often, the timer need not wake the process.
         may_wait = self._late is None or self._late.when() - self._loop.time() > MAX_DROPPED_SECONDS / 2
-
-        def waits(request: _Request) -> bool:
-            return may_wait and request.place.source is source and self._decider.drops(request.place, commits)
-
-        rest = self._send_to_end(waiting, waits)
+        self._send_to_end(commits if may_wait else [])
         if end - source.scanned_to > 2 * SEGMENT_SIZE:
             self._scan_ahead(source, source.scanned_to)
-        return rest
 
     def _send_late(self) -> None:
         """Let the dumps that have dropped the last commits send the stand-ins or gaps for these commits."""
         self._late = None
-        waiting, self._waiting = list(self._waiting), {}
-        self._enqueue(self._send_to_end(waiting, lambda request: self._is_end(request.place)))
+        self._send_to_end([])
 
-    def _send_to_end(self, requests: Sequence[_Request], waits: Callable[[_Request], bool]) -> list[_Request]:
-        """Let the dumps of ``requests`` send all received commits that they have not sent yet, except the dumps that
-        wait longer, as ``waits`` tells. Return the requests of the dumps that must read the commits from the binlog.
+    def _send_to_end(self, newest: Sequence[Commit]) -> None:
+        """Let the waiting dumps send all received commits that they have not sent yet. Dumps that must read the commits
+        from the binlog are planned.
+
+        Dumps that drop all of the ``newest`` commits wait for later commits, with which they send the stand-ins or
+        gaps.
         """
-        rest, now = [], self._loop.time()
-        for request in requests:
-            if waits(request):
+        waiting, self._waiting = self._waiting, {}
+        rest, is_behind, now = [], False, self._loop.time()
+        for request in waiting:
+            place = request.place
+            if newest and place.source is self._live and self._decider.drops(place, newest):
                 self._waiting[request] = None
-            elif (step := self._recent_step(request.place)) is not None:
+                is_behind = True
+            elif self._is_end(place):
+                self._waiting[request] = None
+            elif (step := self._recent_step(place)) is not None:
                 self._hand_over(request, step, now)
+                is_behind = is_behind or not self._is_end(step.after)
             else:
                 rest.append(request)
-        is_behind = not all(self._is_end(request.place) for request in self._waiting)
         if self._late is None and is_behind:
             self._late = self._loop.call_later(MAX_DROPPED_SECONDS, self._send_late)
         elif self._late is not None and not is_behind:
             self._late.cancel()
             self._late = None
-        return rest
+        self._enqueue(rest)
 
     def _recent_step(self, place: DumpPlace) -> CommitStep | None:
         """Return the next step from ``place`` (a dump's position and state) over received commits that are still in
         memory. Return None without such commits, and if the dump thread must decide them.
         """
-        if place.source is not self._live or place.thread.in_transaction:
+        if place.source is not self._live:
             return None
         if place not in self._recent_steps:
             position = place.position
@@ -610,7 +609,8 @@ class SharedReader:
                     _settle(answer, step)
                 elif answer is not None and not answer.done() and follower.take(step, now):
                     if is_free:
-                        self._wait_at_most(waiter, follower, now)
+                        if follower.quiet_seconds is not None:
+                            self._wait_at_most(waiter, follower, now)
                         continue
                     # The dump asks again, and joins the dumps that wait at an equal place.
                     _settle(answer, None)

@@ -508,12 +508,12 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
     at, header = found
     if header.type in MYSQL_GTIDS:
         end = at + header.size - (CHECKSUM_LENGTH if checksum else 0)
-        if microseconds := _told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
+        if microseconds := told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
             return microseconds / MICROSECONDS
     return float(header.timestamp)
 
 
-def _told_time(kind: int, body: memoryview) -> int | None:
+def told_time(kind: int, body: memoryview) -> int | None:
     """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time.
 
     ``kind`` is the event's type, and ``body`` the event without header and checksum. The result is None for an event

@@ -209,6 +209,7 @@ class PacketStream:
         """The future that is complete once the client has left."""
         self._reader = reader
         self._writer = writer
+        self._transport = writer.transport
         self.sequence = sequence
         """The sequence number that the next packet has, in whichever direction it goes."""
         self._pending = bytearray()
@@ -227,7 +228,7 @@ class PacketStream:
             async with asyncio.timeout(CLOSE_SECONDS):
                 self._writer.close()
                 await self._writer.wait_closed()
-        self._writer.transport.abort()
+        self._transport.abort()
 
     async def read_reply(self) -> bytes:
         """Return the packet with which the client answers the console's last packet, during the login.
@@ -281,7 +282,7 @@ class PacketStream:
         """Whether all sent packets have left this process, and the connection is not compressed. Only then may
         :meth:`send_at_once` be called.
         """
-        return not (self._pending or self.compression or self._writer.transport.get_write_buffer_size())
+        return not (self._pending or self.compression or self._transport.get_write_buffer_size())
 
     def send_at_once(self, packets: bytes | memoryview, sequence: int) -> None:
         """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
@@ -291,7 +292,7 @@ class PacketStream:
         """
         self.sequence = sequence
         try:
-            self._writer.write(packets)
+            self._transport.write(packets)
         except _LOST as error:
             raise ClientGone("closed") from error
 

@@ -40,7 +40,7 @@ BUSY_SECONDS = 1.0
 _INLINE = 4 << 20
 """The size up to which events become packets in the asyncio loop, bytes. Larger ones would delay other replicas."""
 
-_NAME_AT = 8
+_TYPE_AT, _NAME_AT = 4, 8
 _ROTATE = int(EventType.ROTATE)
 _XID_LENGTH = 8
 _NOWHERE = Reached("", 0, is_boundary=True)
@@ -81,9 +81,8 @@ class KnownPosition:
         If the last event is the Rotate event at the end of a file, the replica moves to the next file.
         """
         last = framed.last
-        head = EventHeader.unpack(events, last)
-        if head.type == _ROTATE:
-            body = events[last + HEADER_LENGTH : last + head.size - (CHECKSUM_LENGTH if checksum else 0)]
+        if events[last + _TYPE_AT] == _ROTATE:
+            body = events[last + HEADER_LENGTH : len(events) - (CHECKSUM_LENGTH if checksum else 0)]
             self.begin(
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )

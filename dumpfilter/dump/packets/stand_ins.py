@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.cursor import encode_varlen
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, COMMON_HEADER, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
@@ -328,24 +329,14 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> bytes:
         end: the position in the binlog file after the transaction, bytes.
         checksum: whether the events of the file end in a checksum.
     """
-    head = EventHeader.unpack(gtid)
-
-    def made(kind: EventType, body: bytes, at: int) -> bytes:
-        return make_event(
-            kind,
-            body,
-            timestamp=head.timestamp,
-            server_id=head.server_id,
-            end_log_pos=at & 0xFFFFFFFF,
-            checksum=checksum,
-        )
-
-    xid = made(EventType.XID, _XID, end)
-    before = end - len(xid)
-    if head.type != EventType.MARIADB_GTID:
-        return gtid + made(EventType.QUERY, _BEGIN, before) + xid
+    timestamp, kind, server_id, *_ = COMMON_HEADER.unpack_from(gtid)
+    made = partial(make_event, timestamp=timestamp, server_id=server_id, checksum=checksum)
+    xid = made(EventType.XID, _XID, end_log_pos=end & 0xFFFFFFFF)
+    before = (end - len(xid)) & 0xFFFFFFFF
+    if kind != EventType.MARIADB_GTID:
+        return gtid + made(EventType.QUERY, _BEGIN, end_log_pos=before) + xid
     number_and_domain = gtid[HEADER_LENGTH : HEADER_LENGTH + _MARIADB_ID]
-    return made(EventType.MARIADB_GTID, number_and_domain + _MARIADB_REST, before) + xid
+    return made(EventType.MARIADB_GTID, number_and_domain + _MARIADB_REST, end_log_pos=before) + xid
 
 
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
