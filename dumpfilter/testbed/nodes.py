@@ -407,7 +407,7 @@ class StartedServer(SqlNode):
         if self._watched is None:
             for feed in self.feeds:
                 self._follow(feed)
-            if len(self.feeds) > 1 and self.node.family == "mysql":
+            if self.node.family == "mysql" and any(feed.channel for feed in self.feeds):
                 # MySQL applies the rules on its command line to the channels that exist when it starts.
                 self.server.stop()
                 self.server.start(self._ground.start_timeout)
