@@ -35,7 +35,7 @@ TOPOLOGIES = (
     "m >> web",
     "m >> web[do-db=shop_01]; m >> hr[do-db=shop_02, rate=1mbit] >> hr2",
     "m[rate=1mbit] >> web; m >> hr; m >> all",
-    "a[rate=1mbit, tls=yes] >> x; b[tls=yes] >> x[delay=300ms, jitter=20ms] >> y[down=0s-1s, down=2s-]",
+    "a[rate=1mbit, tls=yes] >> x; b[tls=yes] >> x[delay=300ms, jitter=20ms]; b >> y[down=0s-1s, down=2s-]",
 )
 SERVERS = (
     "m[server=mariadb] >> web[do-db=shop]",
