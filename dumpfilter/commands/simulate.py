@@ -43,8 +43,8 @@ class Inputs(Settings):
         each origin (a node that writes a binlog) to its binlog set. The third maps the name of each node that replays
         recorded binlogs to its speed. The speed is a factor, 1 for the original pace; None: as fast as possible.
         """
+        from dumpfilter.commands.scenarios import binlog_sets
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
-        from dumpfilter.simulation.simulate import binlog_sets
         from dumpfilter.topology import topology_from
         from dumpfilter.topology.slaves_file import slaves_of
 
@@ -95,9 +95,10 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
         name. Raises OptionError for an unknown link or variant, and for a wrong value.
         """
-        from dumpfilter.simulation import simulate as S
+        from dumpfilter.commands import scenarios as S
         from dumpfilter.simulation.flow import Hop
         from dumpfilter.simulation.results import SIMULATED, Variant
+        from dumpfilter.simulation.simulate import Options
 
         chosen = S.parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
@@ -108,7 +109,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
             settings += S.settings_of(varied, loads, sweeps)
         fixed = round(self.apply_time * 1e9)
         applier = Hop(self.apply_rate, fixed=fixed) if self.apply_rate or fixed else None
-        return S.Options(
+        return Options(
             tuple(dict.fromkeys(settings)),
             round(self.lag * 1e6),
             applier,
