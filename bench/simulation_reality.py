@@ -1,4 +1,4 @@
-"""Simulations beside reality: six topologies run with real processes over shaped links, and simulated."""
+"""Simulations beside reality: twelve topologies run with real processes over shaped links, and simulated."""
 
 from __future__ import annotations
 
