@@ -32,6 +32,8 @@ class Parameters(NamedTuple):
     message_overhead: int
     fixed: int
     most_message: int
+    is_apart: bool = False
+    """Whether transactions that an outage lost are sent again in messages for each look of the sender, as before."""
 
 
 class Dropped(NamedTuple):
@@ -194,10 +196,11 @@ def cross(
     messages = 0
     empty = 0
     # The last byte so far left at ``end``, the last message arrived at ``last``, and the last outage ended at
-    # ``opened``. The reader had the bytes ``had`` then.
+    # ``opened``. The reader had the bytes ``had`` then. The outage began at ``began``.
     end = _NONE
     last = _NONE
     opened = _NONE
+    began = _NONE
     had = 0
     # The first transaction of a message, of which ``kept`` bytes reached the reader before an outage, and the first one
     # that arrives after the message is made. The bytes of all transactions before each of the two.
@@ -218,10 +221,12 @@ def cross(
         while down < len(downs) and end >= downs[down, _D_START]:
             message = message_after(before + kept - had, downs[down, _D_START] - max(opened, 0), hop)
             had = before + kept
+            began = downs[down, _D_START]
             opened = downs[down, _D_RESTART]
             end = made = max(end, opened)
             down += 1
-        while coming < n and arrived[coming] <= made:
+        until = arrived[first] if hop.is_apart and arrived[first] < began else made
+        while coming < n and arrived[coming] <= until:
             found += sizes[coming]
             coming += 1
         stop = coming
@@ -252,6 +257,7 @@ def cross(
                 kept += min(left, whole - 1) // message * message
             message = message_after(before + kept - had, downs[down, _D_START] - max(opened, 0), hop)
             had = before + kept
+            began = downs[down, _D_START]
             opened = end = downs[down, _D_RESTART]
             down += 1
         else:

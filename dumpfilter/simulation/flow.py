@@ -176,7 +176,7 @@ def cross(
         np.ascontiguousarray(sizes, np.int64),
         room_for(sizes, hop.ahead) if room is None else room,
         dropped,
-        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:8]),
+        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:8], is_apart=hop.sender is Sender.FILES),
         np.array([(down.start, down.restart) for down in hop.downs], np.int64).reshape(-1, 2),
         departed,
         received,

@@ -18,6 +18,7 @@ from dumpfilter.simulation.flow import (
     room_for,
     times_of,
 )
+from dumpfilter.simulation.plan import Sender
 from tests.simulation.reference import receive_times
 
 RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))
@@ -208,6 +209,15 @@ def test_what_is_under_way_when_a_link_is_cut_is_sent_again() -> None:
     # 1000 bytes take a millisecond. The first arrives at 11 ms, and the second would at 16 ms.
     crossed = cross(np.array([0, 5_000_000]), np.array([1000, 1000]), hop)
     assert crossed.received.tolist() == [11_000_000, 71_000_000]
+
+
+def test_a_master_of_files_sends_what_an_outage_lost_as_it_found_it() -> None:
+    downs = (Down(1_000_000, 2_000_000, 10_000_000),)
+    for sender, expected in ((Sender.FILES, [11, 12, 14, 14]), (Sender.RECEIVER, [14] * 4)):
+        hop = Hop(rate=8_000_000, message=5000, sender=sender, downs=downs)
+        # The first two were found before the outage, and the other two in it.
+        received = _received([300_000, 700_000, 1_500_000, 1_800_000], [1000] * 4, hop)
+        assert received == [time * 1_000_000 for time in expected]
 
 
 def test_an_outage_loses_one_message_of_a_large_transaction() -> None:
