@@ -90,7 +90,10 @@ class OptionNames:
             if known is None or not self._flags[known] or prefix not in ("skip", "disable", "enable"):
                 if loose:
                     return None
-                near = difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
+                # In a topology a rule stands without this prefix.
+                whole = f"replicate-{name}"
+                near = [whole] * (whole in self._flags)
+                near += difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise option.error(f"unknown option {option.name!r}{hint}", UnknownOption)
             value = _truth(option) is (prefix == "enable")

@@ -283,9 +283,10 @@ def test_unknown_spellings(spelled: str) -> None:
     assert spelled not in KNOWN
 
 
-def test_the_nearest_option_is_named() -> None:
+@pytest.mark.parametrize("spelled", ["replicat_do_dbs", "do-db", "do_db"])
+def test_the_nearest_option_is_named(spelled: str) -> None:
     with pytest.raises(UnknownOption, match="did you mean 'replicate-do-db'"):
-        KNOWN.find(GivenOption("replicat_do_dbs", "1"))
+        KNOWN.find(GivenOption(spelled, "1"))
 
 
 def test_a_flag_is_on_or_off() -> None:
