@@ -324,11 +324,11 @@ class Dump:
         """
         if (
             self.sink is None
-            or self._slave.flags is not self._flags
+            or self._changed
             or self._unknown_domains
-            or not self._register.holds(self._slave, self._number)
+            or not self.active
             or self._exclusion.overlaps(step.reach)
-            or self._drains.of(self._slave.peer) is not None
+            or self._is_drained
         ):
             return False
         if not self.sink(step.message, Reached(*step.after.told, is_boundary=True)):

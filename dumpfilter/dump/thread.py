@@ -346,7 +346,7 @@ class DumpThread:
         The value is False inside a transaction, if the slave leaves out transactions, and with an imposed filter, which
         the master's operator sets.
         """
-        return not (self._carry is not None or self.flags.boundary or self.exclusion.is_on)
+        return not (self.in_transaction or self.flags.boundary or self.exclusion.is_on)
 
     def _decides_by_flags(self, segment: Segment) -> bool:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog

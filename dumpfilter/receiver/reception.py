@@ -205,7 +205,7 @@ class Reception:
         Return when much data arrives, or when an item arrives that the receiving thread must process, such as one large
         event. Return this item, or None if there is none.
         """
-        full, left, deframer, file = 0, None, self._deframer, self._current_file()
+        full, left, deframer = 0, None, self._deframer
 
         def turn() -> int | None:
             nonlocal full, left
@@ -218,10 +218,9 @@ class Reception:
             while (item := deframer.next()) is not None:
                 if isinstance(item, memoryview):
                     # The readers of the loop get the same bytes that the store gets.
-                    end, data = file.end, bytes(item)
-                    self._controls = 0
-                    file.append(data)
-                    self._note(file, len(data))
+                    file, data = self._current_file(), bytes(item)
+                    end = file.end
+                    self._append(file, item)
                     turns.received(file.name, end, data)
                     self._is_told = True
                 elif isinstance(item, bytes) and _is_heartbeat(item):

@@ -243,7 +243,7 @@ class OpenFile(GrowingFile):
 
         Raises SourceReplaced when a compared event differs, and OutputError when the file cannot be read or written.
         """
-        if self.position < self.end:
+        if self.is_ahead:
             known = min(len(data), self.end - self.position)
             if self.read(self.position, known) != data[:known]:
                 raise self.replaced("has other events")

@@ -187,7 +187,7 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> Framed:
     Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
     transaction, because such an event crashes a mysqld replica.
     """
-    data = np.frombuffer(events, np.uint8)
+    data = as_array(events)
     most_events, most_full = len(data) // HEADER_LENGTH, len(data) // K.LARGEST + 1
     out = np.empty(len(data) + most_events * _PACKET_HEAD.size + most_full * K.PACKET_HEADER, np.uint8)
     size, after, wrong, alone, last, end_log_pos = K.frame(data, sequence, left_out, out)
