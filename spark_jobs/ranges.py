@@ -107,15 +107,15 @@ With 2, all cores finish at about the same time even if one core is half as fast
 """
 
 
-def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
+def grouped(ranges: Sequence[Range], range_size: int, run: Runner) -> list[tuple[Range, ...]]:
     """Join consecutive ranges (parts of binlog files) into groups, one for each task, and return the groups in order.
     Short files have short ranges, and many small tasks cost too much.
 
     A group ends with the range by which the group has ``range_size`` bytes. Groups are larger if there would otherwise
-    be more than :data:`MOST_GROUPS` of them. ``cores`` is the number of tasks that run in parallel. If ``cores`` is
-    given, groups begin large (up to 8 times ``range_size``) and become smaller, so that no core waits long for the last
-    task.
+    be more than :data:`MOST_GROUPS` of them. Groups begin large (up to 8 times ``range_size``) and become smaller, so
+    that no core of ``run``, which runs the tasks, waits long for the last task.
     """
+    cores = getattr(run, "cores", 1)
     left = sum(one.end - one.start for one in ranges)
     least = max(range_size, -(-left // MOST_GROUPS))
     size = filled = least
@@ -124,8 +124,7 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
         if filled >= size:
             found.append([])
             filled = 0
-            if cores is not None:
-                size = max(least, min(left // (_TASKS_AHEAD * cores), _LARGEST_GROUP * range_size))
+            size = max(least, min(left // (_TASKS_AHEAD * cores), _LARGEST_GROUP * range_size))
         found[-1].append(one)
         filled += one.end - one.start
         left -= one.end - one.start

@@ -94,7 +94,7 @@ def read_traffic(
     indexed = index_set(source, run, options)
     given = tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
     count = CountRanges(options=options, filters=given)
-    groups = grouped(indexed.ranges, options.range_size)
+    groups = grouped(indexed.ranges, options.range_size, run)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges))
     traffic = join(counted or [count([])])
     everything = traffic.of_rows(traffic.facts.sent(None))

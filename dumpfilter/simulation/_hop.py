@@ -322,7 +322,9 @@ def pieces(size, message):
 
 
 LANES = 16
-"""The maximum number of links that :func:`cross_together` simulates in one call."""
+"""The number of links that :func:`cross_together` simulates in one call. With a number that the compiler knows, the
+loops over links have no rest that vector instructions do not fit.
+"""
 MOST_LAG = 2**31 - 1
 EXACT = 1 << 51
 """The limit below which 64-bit floats represent a whole number and its half exactly, and products with an inverse
@@ -347,7 +349,7 @@ def cross_together(
     lags: Int32s2,
     counts: Int64s2,
 ):
-    """Simulate sending the same transactions over several links that differ only in their rates. The links have no
+    """Simulate sending the same transactions over :data:`LANES` links that differ only in their rates. The links have no
     delay, no jitter and no outages.
 
     ``arrived`` has the time at which the sender has each transaction (nanoseconds), and ``sizes`` the bytes of each.
@@ -368,7 +370,6 @@ def cross_together(
     division, the loops multiply by the inverse. Half a unit is added before, so that rounding errors do not matter.
     """
     n = len(arrived)
-    lanes = np.uintp(rates.shape[1])
     mask = np.uintp(departed.shape[0] - 1)
     message = np.float64(hop.message)
     inverse = 1.0 / message if hop.message else 0.0
@@ -385,7 +386,7 @@ def cross_together(
     arrival = floats(LANES)
     lag = floats(LANES)
     worst = floats(LANES)
-    for lane in range(lanes):
+    for lane in range(LANES):
         numerator[lane] = rates[0, lane]
         inverse_rate[lane] = np.divide(1.0, rates[1, lane])
         half[lane] = np.floor(rates[1, lane] * 0.5) + 0.5
@@ -409,7 +410,7 @@ def cross_together(
                 reports = np.float64(dropped.empty[j])
                 first = np.float64(dropped.first[j])
                 last = np.float64(dropped.last[j])
-                for lane in range(lanes):
+                for lane in range(LANES):
                     is_new = (ready > made[lane]) | (filled[lane] >= full)
                     sent = is_new & (abs(departed[free, lane]) <= ready)
                     reported = max(
@@ -417,7 +418,7 @@ def cross_together(
                     )
                     end[lane] = reported if sent else end[lane]
                     empty[lane] += reports if sent else 0.0
-            for lane in range(lanes):
+            for lane in range(LANES):
                 begins = (ready > made[lane]) | (filled[lane] >= full)
                 made[lane] = max(ready, abs(departed[free, lane])) if begins else made[lane]
                 filled[lane] = size + (0.0 if begins else filled[lane])
@@ -431,26 +432,26 @@ def cross_together(
                 departed[after, lane] = -left if begins else left
         # From the last transaction to the first: all transactions of a message are received with its last one. If a
         # message goes on in the next block, its lags are computed once more there.
-        for lane in range(lanes):
+        for lane in range(LANES):
             following[lane] = -1.0
         for j in range(stop - 1, unfinished - 1, -1):
             after = np.uintp(j + 1) & mask
             since = np.float64(committed[j]) * 1000.0 - 999.5
-            for lane in range(lanes):
+            for lane in range(LANES):
                 left = departed[after, lane]
                 arrival[lane] = abs(left) if following[lane] < 0.0 else arrival[lane]
                 following[lane] = left
                 lag[lane] = min((arrival[lane] - since) * 0.001, MOST_LAG)
                 worst[lane] = max(worst[lane], lag[lane])
-            for lane in range(lanes):
+            for lane in range(LANES):
                 lags[lane, np.uintp(j)] = np.int32(lag[lane])
         unfinished = stop
-        for lane in range(lanes):
+        for lane in range(LANES):
             begin = stop
             while not np.signbit(departed[np.uintp(begin) & mask, lane]):
                 begin -= 1
             unfinished = min(unfinished, begin - 1)
-    for lane in range(lanes):
+    for lane in range(LANES):
         counts[0, lane] = np.int64(messages[lane])
         counts[1, lane] = np.int64(empty[lane])
         counts[2, lane] = np.int64(worst[lane])

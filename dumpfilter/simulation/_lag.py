@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.base.compiler.arrays import Int32s, Int64s
-from dumpfilter.base.compiler.kernels import kernel
+from dumpfilter.base.compiler.arrays import Int32s2, Int64s, Int64s2
+from dumpfilter.base.compiler.kernels import inner, kernel
 
 _MOST = 2**31 - 1
 _SPREAD = 4
@@ -15,10 +15,28 @@ sorted sample.
 
 
 @kernel
-def select(lags: Int32s, sample: Int32s, rank: int) -> int:
-    """Return the number that would have the index ``rank`` if ``lags``, which are not negative, were sorted.
+def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
+    """For each row of ``lags`` and each of the indexes ``ranks``, find the number that would have this index if the row
+    were sorted. Write the numbers into ``found``, which has a row for each row of ``lags``.
 
-    ``sample`` has some of the lags, sorted. The search counts the lags that are at most a limit, and changes the limit
+    The lags are not negative. ``samples`` has some of the lags of each row, sorted.
+    """
+    for row in range(len(lags)):
+        for i in range(len(ranks)):
+            if ranks[i] == lags.shape[1] - 1:
+                largest = np.int32(0)
+                for j in range(lags.shape[1]):
+                    largest = max(largest, lags[row, j])
+                found[row, i] = largest
+            else:
+                found[row, i] = _selected(lags[row], samples[row], ranks[i])
+
+
+@inner
+def _selected(lags, sample, rank):
+    """Return the number that would have the index ``rank`` if ``lags`` were sorted (see :func:`select`).
+
+    The search counts the lags that are at most a limit, and changes the limit
     until it divides the lags at the number. Vector instructions count many lags at once. numpy's partition takes
     several times as long on processors with slow AVX-512 instructions.
     """

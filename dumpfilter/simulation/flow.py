@@ -199,9 +199,9 @@ def room_for(sizes: Ints, ahead: int) -> Ints:
     return np.searchsorted(before, before - (ahead or NEVER))
 
 
-Received = tuple[npt.NDArray[Any], int, int]
+Received = tuple[npt.NDArray[Any], int, int, Sequence[int] | None]
 """The lag of each transaction that crossed a link, microseconds, the number of messages, and the bytes of the reports
-about dropped transactions.
+about dropped transactions. The last item has the percentiles of the lags for :data:`lag.SHARES`, if known.
 """
 
 
@@ -209,22 +209,25 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     """Simulate sending the same transactions over several network links that differ from ``hop`` in their rates only.
     This takes a fraction of the time of a call of :func:`cross` for each link.
 
-    Return an item for each of ``rates``. The item is None if the link needs :func:`cross`. That is so for a link with a
-    delay, jitter or outages, without transactions, and if a number may be too large.
+    Return an item for each of ``rates``. The item is None if the link needs :func:`cross`. That is so for a single
+    rate, for a link with a delay, jitter or outages, without transactions, and if a number may be too large.
     """
     sizes, dropped = departing.content.bytes, departing.dropped
-    if hop.delay or hop.jitter or hop.downs or not len(sizes):
+    if len(rates) == 1 or hop.delay or hop.jitter or hop.downs or not len(sizes):
         return [None] * len(rates)
-    times = np.array([nanoseconds_of_a_byte(rate) for rate in rates], np.float64).T.copy()
+    used = len(rates)
+    times = np.zeros((2, _hop.LANES))
+    times[1] = 1
+    times[:, :used] = np.transpose([nanoseconds_of_a_byte(rate) for rate in rates])
     largest = int(sizes.max())
     largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
     if max(largest * times[0].max() + times[1].max(), departing.seen[-1]) >= _hop.EXACT:
-        return [None] * len(rates)
+        return [None] * used
     longest_message = hop.message // max(int(sizes.min()), 1) + 1
     kept = _hop.BLOCK + 1 + max(longest_message, int((np.arange(len(sizes)) - departing.room).max()))
-    departed = np.empty((1 << min(kept, len(sizes)).bit_length(), len(rates)))
-    lags = np.empty((len(rates), len(sizes)), np.int32)
-    counts = np.empty((3, len(rates)), np.int64)
+    departed = np.empty((1 << min(kept, len(sizes)).bit_length(), _hop.LANES))
+    lags = np.empty((_hop.LANES, len(sizes)), np.int32)
+    counts = np.empty((3, _hop.LANES), np.int64)
     _hop.cross_together(
         departing.seen,
         departing.committed,
@@ -237,10 +240,12 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
         lags,
         counts,
     )
-    told = int(dropped.told.sum())
+    told, lags = int(dropped.told.sum()), lags[:used]
     return [
-        (row, messages, empty * dropped.size + told) if worst < _hop.MOST_LAG else None
-        for row, messages, empty, worst in zip(lags, *counts.tolist(), strict=True)
+        (row, messages, empty * dropped.size + told, percentiles) if worst < _hop.MOST_LAG else None
+        for row, percentiles, messages, empty, worst in zip(
+            lags, lag.percentiles_of(lags), *counts[:, :used].tolist(), strict=True
+        )
     ]
 
 
@@ -481,6 +486,8 @@ class Arrived(NamedTuple):
     """The time from the commit of each transaction to its arrival, as int64 or int32."""
     missing: int
     """The number of transactions that never arrive. The arrays leave them out."""
+    percentiles: Sequence[int] | None = None
+    """The percentiles of ``lags`` for :data:`lag.SHARES`. None: not known."""
 
     @property
     def received(self) -> Ints:
@@ -830,19 +837,26 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
             if route.apply is not None:
                 came = _applied(schedule.traffic, route.apply, departing, crossed)
             there = _before_never(crossed.received)
-            received = came[there] - departing.committed[there], crossed.messages, crossed.told
+            received = came[there] - departing.committed[there], crossed.messages, crossed.told, None
         found.append(_flow(route, schedule, departing, *received))
     return found
 
 
 def _flow(
-    route: Route, schedule: Schedule, departing: Departing, lags: npt.NDArray[Any], messages: int, told: int
+    route: Route,
+    schedule: Schedule,
+    departing: Departing,
+    lags: npt.NDArray[Any],
+    messages: int,
+    told: int,
+    percentiles: Sequence[int] | None,
 ) -> Flow:
     """Return the transactions that a node receives over ``route``, with their bytes.
 
     ``lags`` has the time from the commit of each transaction in ``departing`` until the node has received or applied
-    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The last two
-    parameters are the number of messages, and the bytes of the reports about dropped transactions.
+    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The next two
+    parameters are the number of messages, and the bytes of the reports about dropped transactions. ``percentiles`` has
+    those of ``lags``, if known.
     """
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped
     transaction, sizes, counts, outside = departing.content
@@ -862,7 +876,13 @@ def _flow(
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = hop.message > 0
     return Flow(
-        Arrived(transaction[:count][kept], departing.committed[:count][kept], lags[kept], missing),
+        Arrived(
+            transaction[:count][kept],
+            departing.committed[:count][kept],
+            lags[kept],
+            missing,
+            percentiles if counts is None else None,
+        ),
         outside + int(departing.before[count]),
         messages if has_messages else None,
         messages * schedule.overhead + told + dropped.after * dropped.size if has_messages else None,
@@ -957,7 +977,7 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
     nbytes = [sum(flow.bytes for flow in flows), *(flow.bytes for flow in flows)]
     delays = [group.delay for group in groups]
-    lags = [lag.measure(one.committed, one.lags, delays, limit=limit) for one in arrivals]
+    lags = [lag.measure(one.committed, one.lags, delays, one.percentiles, limit=limit) for one in arrivals]
     last = int(whole.committed[-1] + whole.lags[-1]) if len(whole.lags) else None
     traffic: dict[tuple[int, ...], dict[str, Any]] = {}
     found = []

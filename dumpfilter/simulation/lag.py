@@ -22,8 +22,8 @@ CAUGHT_UP_SHARE = 99
 LEAST_CAUGHT_UP = 100_000
 """The lag at or below which a node always counts as caught up, microseconds."""
 
-_SAMPLED = 64
-"""One of 64 lags is in the sample by which a percentile is estimated."""
+_SAMPLED = 128
+"""One of 128 lags is in the sample by which a percentile is estimated."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +38,52 @@ class Window:
     count: int
 
 
-def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
-    """Return percentiles of the numbers ``lags`` by the nearest-rank method. ``shares`` has the wanted percentages (0
-    to 100, ascending), and the result one number for each.
+SHARES = (50, 95, 99, 100)
+"""The percentiles of the lag in the statistics. The last one is the greatest lag."""
 
-    >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
-    [2, 4]
+
+def percentiles_of(lags: Ints, shares: Sequence[int] = SHARES) -> list[list[int]]:
+    """Return percentiles of the numbers in each row of ``lags`` by the nearest-rank method. ``shares`` has the wanted
+    percentages (0 to 100, ascending), and the result one number for each.
+
+    >>> percentiles_of(np.array([[4, 1, 3, 2]]), (50, 99))
+    [[2, 4]]
     """
-    ranks = [max(-(-len(lags) * share // 100) - 1, 0) for share in shares]
-    if lags.dtype != np.int32:
-        return np.partition(lags, ranks)[ranks].tolist()  # type: ignore[no-any-return]
-    sample = np.sort(lags[::_SAMPLED])
-    return [_lag.select(lags, sample, rank) for rank in ranks]
+    n = lags.shape[1]
+    ranks = np.array([max(-(-n * share // 100) - 1, 0) for share in shares])
+    if lags.dtype == np.int32:
+        found = np.empty((len(lags), len(ranks)), np.int64)
+        _lag.select(np.ascontiguousarray(lags), np.sort(lags[:, ::_SAMPLED]), ranks, found)
+    else:
+        found = np.partition(lags, ranks)[:, ranks]
+    numbers: list[list[int]] = found.tolist()
+    return numbers
 
 
-def measure(committed: Ints, lags: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
+def measure(
+    committed: Ints,
+    lags: Ints,
+    delays: Sequence[int] = (0,),
+    percentiles: Sequence[int] | None = None,
+    *,
+    limit: int,
+) -> list[LagFigures]:
     """Compute statistics of the lag of transactions from their times of commit and their lags, microseconds. Both
     arrays are in the order of receipt.
 
     ``delays`` are further delays of all receipts, microseconds. Return one entry of statistics for each delay, as if
-    everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
-    which the lag is above this limit. Without transactions all figures are 0.
+    everything had arrived later by this delay. ``percentiles`` has those of ``lags`` for :data:`SHARES` (None: they are
+    computed). ``limit`` is a lag in microseconds. The result includes the time during which the lag is above this
+    limit. Without transactions all figures are 0.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
-    (p50, p95, p99), worst = percentiles_of(lags, (50, 95, 99)), int(lags.max())
+    p50, p95, p99, worst = percentiles or percentiles_of(lags[np.newaxis])[0]
     times = [0] * len(delays)
     if worst + max(delays) > limit:
-        oldest, received = _oldest_missing(committed), committed + lags
+        oldest, received = _oldest_missing(committed), lags.astype(np.int64)
+        # An addition of arrays of different types takes longer.
+        received += committed
         times = [_lag.time_above(oldest, received, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
@@ -147,7 +165,7 @@ def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))
-    usual = percentiles_of(lags[:first], [CAUGHT_UP_SHARE])[0] if first else 0
+    usual = percentiles_of(lags[np.newaxis, :first], [CAUGHT_UP_SHARE])[0][0] if first else 0
     after = int(np.searchsorted(received, end))
     back = np.flatnonzero(lags[after:] <= max(usual, LEAST_CAUGHT_UP))
     if after == len(received):

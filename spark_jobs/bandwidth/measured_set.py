@@ -351,7 +351,7 @@ def measure_set(
         unknown_xa_schemas=schemas_among(indexed.subjects),
         nbytes=indexed.nbytes,
     )
-    groups = grouped(indexed.ranges, options.range_size, getattr(run, "cores", 1))
+    groups = grouped(indexed.ranges, options.range_size, run)
     parts = run(measure, groups, "measuring", amount=amount_of(indexed.ranges)) or [measure([])]
     files = tuple(replace(one, bounds=()) for one in indexed.files)
     return MeasuredSet(

@@ -578,7 +578,7 @@ def split(
     with _working_directory(directory, job, overwrite=options.overwrite, sources=paths) as staging:
         if isinstance(staging, Manifest):
             return SplitResult(staging, already=True)
-        groups = grouped(ranges, options.range_size, getattr(run, "cores", 1))
+        groups = grouped(ranges, options.range_size, run)
         amount = amount_of(ranges)
         plan = PlanRange(
             options=options,

@@ -120,7 +120,7 @@ def _measure(
     but each part of a compressed transaction is estimated. ``label`` names the work for the progress bar.
     """
     task = MeasureRanges(options=options, filters=filters)
-    groups = grouped(indexed.ranges, options.range_size)
+    groups = grouped(indexed.ranges, options.range_size, run)
     parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
     return merge([facts for facts, _ in parts]), any(is_estimate for _, is_estimate in parts)
 

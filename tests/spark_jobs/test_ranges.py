@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.ranges import MOST_GROUPS, Range, grouped
 
 
@@ -15,10 +16,10 @@ def ranges_of_sizes(sizes: list[int]) -> list[Range]:
     return [Range("made", start, end, number) for number, (start, end) in enumerate(bounds)]
 
 
-@given(st.lists(st.integers(1, 300), max_size=200), st.integers(1, 400), st.none() | st.integers(1, 20))
-def test_each_range_is_in_one_group(sizes: list[int], range_size: int, cores: int | None) -> None:
+@given(st.lists(st.integers(1, 300), max_size=200), st.integers(1, 400), st.integers(1, 20))
+def test_each_range_is_in_one_group(sizes: list[int], range_size: int, cores: int) -> None:
     ranges = ranges_of_sizes(sizes)
-    groups = grouped(ranges, range_size, cores)
+    groups = grouped(ranges, range_size, ThreadRunner(cores))
     assert [one for group in groups for one in group] == ranges
     assert all(groups)
     assert len(groups) <= MOST_GROUPS
@@ -27,9 +28,7 @@ def test_each_range_is_in_one_group(sizes: list[int], range_size: int, cores: in
 def test_groups_become_smaller_towards_the_end() -> None:
     """Each core gets large groups first, and no group is more than a core's half of the rest."""
     ranges = ranges_of_sizes([10] * 400)
-    plain = grouped(ranges, 10)
-    assert [len(group) for group in plain] == [1] * 400
-    lengths = [len(group) for group in grouped(ranges, 10, 4)]
+    lengths = [len(group) for group in grouped(ranges, 10, ThreadRunner(4))]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[0] == 8
     assert lengths[-4:] == [1] * 4
@@ -38,4 +37,4 @@ def test_groups_become_smaller_towards_the_end() -> None:
 
 def test_a_set_that_is_small_for_its_cores_has_small_groups() -> None:
     ranges = ranges_of_sizes([10] * 16)
-    assert grouped(ranges, 10, 16) == grouped(ranges, 10)
+    assert grouped(ranges, 10, ThreadRunner(16)) == [(one,) for one in ranges]
