@@ -348,7 +348,7 @@ class Router:
         self._numbers = {key: number for number, key in enumerate(plan.filters)}
         self._applier = applier
         self._seed = seed
-        # All nodes behind a link share its hop.
+        # All nodes behind a link share its hop. Few nodes share their last link.
         self._hop = functools.cache(self._make_hop)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
@@ -363,10 +363,11 @@ class Router:
         return tuple(
             Route(
                 channel.origin,
-                tuple(self._hop(leg, setting) for leg in channel.legs),
+                (*(self._hop(leg, setting) for leg in way), self._make_hop(last, setting)),
                 self._applier and self._applier._replace(filter=numbers.get(channel.applied)),
             )
             for channel in node.channels
+            for *way, last in (channel.legs,)
         )
 
     def _make_hop(self, leg: Leg, setting: Setting) -> Hop:
@@ -419,13 +420,12 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     return (Route(origin, (*before, hop._replace(delay=0)), apply),), hop.delay // MICROSECOND
 
 
-def without_rate(routes: tuple[Route, ...]) -> tuple[Route, ...]:
-    """Return the routes (sequences of links) to a node, with the rate of each route's last link removed. Nodes for
-    which the results are equal are computed together.
+def all_but_rate(routes: tuple[Route, ...]) -> tuple[object, ...]:
+    """Return a value that is equal for nodes whose routes (sequences of links) differ at most in the rate of each
+    route's last link. Such nodes are computed together.
     """
-    return tuple(
-        route._replace(hops=(*route.hops[:-1], route.hops[-1]._replace(rate=None))) for route in routes
-    )
+    # The rate is the first field of a hop. A copy without it would take several times as long.
+    return tuple((origin, hops[:-1], hops[-1][1:], apply) for origin, hops, apply in routes)
 
 
 def told_rate(rate: int | None, delay: float) -> float:
@@ -716,6 +716,7 @@ class Schedule:
         """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
         kept = functools.lru_cache(_KEPT)
         self.reached = kept(self._reached)
+        self.passed = kept(self._passed)
         self._departing = kept(self._make_departing)
         self._seen = kept(self._make_seen)
         self._polls = kept(lambda *looking: Polls.of(self._seen(*looking)))
@@ -731,7 +732,7 @@ class Schedule:
             sent = sent._replace(delay=hop.delay, downs=hop.downs, restarts=hop.restarts)
         return self._departing(tuple(way), sent)
 
-    def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
+    def _passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
         """Simulate sending this binlog's transactions over consecutive links (``hops``), each with its filter.
 
         Return the transactions that crossed the last link, and their times of departure and arrival.

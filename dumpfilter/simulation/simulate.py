@@ -27,12 +27,12 @@ from dumpfilter.simulation.flow import (
     Route,
     Router,
     Schedule,
+    all_but_rate,
     at_node,
     outcomes_of,
     run_of,
     travel,
     without_delay,
-    without_rate,
 )
 from dumpfilter.simulation.plan import Clock, Plan, PlannedNode, SetTraffic
 from dumpfilter.simulation.results import (
@@ -190,14 +190,14 @@ class _Simulation:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
         after another, so that the caches of arrival times are used.
         """
-        alike: dict[_Family, dict[tuple[Route, ...], list[Group]]] = {}
+        alike: dict[tuple[float, object], dict[tuple[Route, ...], list[Group]]] = {}
         for group in groups:
             load, routes = self._family(group)
-            alike.setdefault((load, without_rate(routes)), {}).setdefault(routes, []).append(group)
+            alike.setdefault((load, all_but_rate(routes)), {}).setdefault(routes, []).append(group)
+        families = [(load, list(one.items())) for (load, _), one in alike.items()]
+        families.sort(key=lambda one: _traffic_of(one[0], one[1][0][0]))
         tasks = [
-            (load, list(one.items())[start : start + LANES])
-            for (load, routes), one in sorted(alike.items(), key=lambda one: _traffic_of(*one[0]))
-            for start in range(0, len(one), LANES)
+            (load, one[start : start + LANES]) for load, one in families for start in range(0, len(one), LANES)
         ]
 
         def outcomes(task: _Task) -> list[tuple[Group, Outcome]]:
