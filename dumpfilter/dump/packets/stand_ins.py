@@ -417,8 +417,9 @@ def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropp
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event names.
     """
-    order = np.lexsort((_keys(dropped, key_of)[:, 0], dropped.place))
-    places, domains = dropped.place[order], _keys(dropped, key_of)[order, 0]
+    domains = _keys(dropped, key_of)[:, 0]
+    order = np.lexsort((domains, dropped.place))
+    places, domains = dropped.place[order], domains[order]
     is_last = np.append((places[1:] != places[:-1]) | (domains[1:] != domains[:-1]), True)
     needed = dropped.take(np.sort(order[is_last]))
     row = np.arange(len(needed.place))
@@ -432,8 +433,11 @@ def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
     """Return the MariaDB domain id and server id of each row of ``dropped`` (dropped transactions), as an array of
     shape (n, 2). ``key_of`` turns the index of a GTID source into both ids.
     """
-    sources, of_source = np.unique(dropped.source, return_inverse=True)
-    return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
+    count = np.bincount(dropped.source)
+    keys = np.zeros((len(count), 2), np.int64)
+    for number in np.flatnonzero(count).tolist():
+        keys[number] = key_of(number)
+    return keys[dropped.source]
 
 
 def with_stand_ins(
