@@ -1,6 +1,6 @@
 """One open binlog file that the master serves, the index of its segments, and the cache for segments.
 
-A segment is a run of consecutive events, scanned into columns of offsets, sizes and types: up to 4 MiB, or one larger
+A segment is a run of consecutive events, scanned into columns of offsets, sizes and types: up to 8 MiB, or one larger
 event. The index grows as the file is scanned. The cache evicts the least recently used segments above its limit.
 """
 

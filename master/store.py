@@ -1,6 +1,6 @@
 """The binlog store, which reads and scans a binlog set once for all dumps.
 
-The store scans a binlog file in segments (runs of events of up to 4 MiB, or of one larger event). The first dump that
+The store scans a binlog file in segments (runs of events of up to 8 MiB, or of one larger event). The first dump that
 needs a segment causes the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is
 scanned again. The store also tells the logged GTIDs of the set, and its watcher reports growth. Functions of this
 module compute and save the set's UUID.

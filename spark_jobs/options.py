@@ -22,7 +22,7 @@ by which it reaches this size, so it may be larger.
 BLOCK_SIZE = 16 << 20
 """The number of bytes that a task reads and scans at a time: 16 MiB.
 
-This is more than the 4 MiB that a dump thread scans at a time. A split has a fixed cost per block for each output
+This is more than the 8 MiB that a dump thread scans at a time. A split has a fixed cost per block for each output
 (binlog set that it writes), so larger blocks cost less. From 32 MiB on, malloc would request new memory from the
 kernel each time.
 """

@@ -243,7 +243,7 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (consecutive events of at most 4 MiB, or one larger event), with the plan of what a
+    """A segment of a binlog file (consecutive events of at most 8 MiB, or one larger event), with the plan of what a
     slave is sent of it.
 
     The plan describes one chunk (message to a slave), because the pass makes one chunk of each segment. The plan has

@@ -500,7 +500,7 @@ class ScanOptions(TypedDict, total=False):
 
 
 class SegmentReader(FileScanner):
-    """A scanner that reads its file itself, one segment (up to 4 MiB of consecutive events) at a time.
+    """A scanner that reads its file itself, one segment (up to 8 MiB of consecutive events) at a time.
 
     ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on.
     ``segment_size`` is the largest size of a segment, bytes. A segment of one larger event exceeds this size. The
@@ -529,7 +529,7 @@ class SegmentReader(FileScanner):
         """The byte offset in the file at which the reader stops, or None to read to the end of the file."""
 
     def next(self) -> Segment | None:
-        """Return the next segment of the file: complete events, usually up to 4 MiB. Return None if no further complete
+        """Return the next segment of the file: complete events, usually up to 8 MiB. Return None if no further complete
         event follows, or at :attr:`limit`.
 
         At the end of the file, the last events of an incomplete transaction are not returned yet. A later call returns

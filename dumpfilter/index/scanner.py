@@ -77,7 +77,7 @@ def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
     return {*found[found >= 0].tolist(), *((ALWAYS,) if has_more else ())}
 
 
-SEGMENT_SIZE = 4 << 20
+SEGMENT_SIZE = 8 << 20
 """The size of the part of a binlog file that is read and scanned at once, bytes.
 
 A part of this size stays in the CPU's cache while it is read, scanned and sent. The size is also large enough that the
@@ -140,7 +140,7 @@ def _no_table_ids(room: int) -> K.TableIds:
 
 
 class FileScanner:
-    """The scan of one binlog file, from its beginning to its end, one segment (up to 4 MiB of events) after the other.
+    """The scan of one binlog file, from its beginning to its end, one segment (up to 8 MiB of events) after the other.
 
     From one segment to the next, the scan remembers the open transaction, the Table_map events in force, and the
     prepared XA transactions.

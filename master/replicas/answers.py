@@ -412,7 +412,7 @@ class Source:
 
     def _first_segments(self) -> Iterator[Segment]:
         """Yield the first segment of each binlog file, the newest file first. A segment has consecutive events of at
-        most 4 MiB together, or one larger event.
+        most 8 MiB together, or one larger event.
 
         Files in which no whole transaction is written yet are left out. Raises BinlogError if a file cannot be read.
         """
