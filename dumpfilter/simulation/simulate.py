@@ -197,7 +197,9 @@ class _Simulation:
         families = [(load, list(one.items())) for (load, _), one in alike.items()]
         families.sort(key=lambda one: _traffic_of(one[0], one[1][0][0]))
         tasks = [
-            (load, one[start : start + LANES]) for load, one in families for start in range(0, len(one), LANES)
+            (load, one[start : start + LANES])
+            for load, one in families
+            for start in range(0, len(one), LANES)
         ]
 
         def outcomes(task: _Task) -> list[tuple[Group, Outcome]]:

@@ -111,8 +111,9 @@ def test_a_store_that_cannot_be_expired_is_told_once(
     with capture_logs() as logs, monkeypatch.context() as patch:
         patch.setattr("dumpfilter.base.files.os.replace", full)
         assert expiry.look() == expiry.look() == []
-    (line,) = logs
-    assert (line["event"], line["log_level"]) == ("store not expired", "error")
+    # A server that another test has stopped may still write a line.
+    (line,) = [line for line in logs if line["event"] == "store not expired"]
+    assert line["log_level"] == "error"
     assert expiry.look() == NAMES[:2]
 
 

@@ -131,7 +131,9 @@ def test_links_that_are_simulated_together_are_as_each_is_alone(
         if received is None:
             # A number may be too large for a float, or a lag for 32 bits.
             largest = max(nanoseconds_of_a_byte(rate)[0] for rate in rates) * int(given.content.bytes.sum())
-            assert not len(given.seen) or largest > EXACT // 10 or min(rate or EXACT for rate in rates) < 10**6
+            assert (
+                not len(given.seen) or largest > EXACT // 10 or min(rate or EXACT for rate in rates) < 10**6
+            )
         else:
             lags = one.came - given.committed
             expected = lags.tolist(), one.messages, one.told, percentiles_of(lags[np.newaxis])[0]
