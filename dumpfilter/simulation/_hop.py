@@ -349,8 +349,8 @@ def cross_together(
     lags: Int32s2,
     counts: Int64s2,
 ):
-    """Simulate sending the same transactions over :data:`LANES` links that differ only in their rates. The links have no
-    delay, no jitter and no outages.
+    """Simulate sending the same transactions over :data:`LANES` links that differ only in their rates. The links have
+    no delay, no jitter and no outages.
 
     ``arrived`` has the time at which the sender has each transaction (nanoseconds), and ``sizes`` the bytes of each.
     ``room`` and ``dropped`` are those of :func:`cross`. ``committed`` has the time of each transaction's

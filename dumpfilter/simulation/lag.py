@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dumpfilter.analyse.traffic.facts import Ints, sums
 from dumpfilter.simulation import _lag
@@ -42,7 +44,7 @@ SHARES = (50, 95, 99, 100)
 """The percentiles of the lag in the statistics. The last one is the greatest lag."""
 
 
-def percentiles_of(lags: Ints, shares: Sequence[int] = SHARES) -> list[list[int]]:
+def percentiles_of(lags: npt.NDArray[Any], shares: Sequence[int] = SHARES) -> list[list[int]]:
     """Return percentiles of the numbers in each row of ``lags`` by the nearest-rank method. ``shares`` has the wanted
     percentages (0 to 100, ascending), and the result one number for each.
 
