@@ -16,7 +16,7 @@ sorted sample.
 
 @kernel
 def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
-    """For each row of ``lags`` and each of the indexes ``ranks``, find the number that would have this index if the row
+    """Find for each row of ``lags`` and each of the indexes ``ranks`` the number that would have this index if the row
     were sorted. Write the numbers into ``found``, which has a row for each row of ``lags``.
 
     The lags are not negative. ``samples`` has some of the lags of each row, sorted.
