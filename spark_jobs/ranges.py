@@ -42,13 +42,13 @@ from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import (
     BinlogFile,
     BinlogSet,
-    RemoteFile,
     ScanOptions,
     ScanPoint,
     SegmentReader,
     open_file,
 )
 from dumpfilter.index.opened import OpenedEvents
+from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
@@ -179,16 +179,6 @@ def blocks_of(
 
 
 _PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
-
-INDEX_BLOCK_SIZE = 4 << 20
-"""The number of bytes of a local file that the index pass reads at a time. Larger blocks, with the arrays of their
-events, would not fit into the processor's cache.
-"""
-
-REMOTE_BLOCK_SIZE = 8 << 20
-"""The number of bytes of a remote file that the index pass reads at a time. In an object store each read is a
-request, and the latency of many small requests would dominate.
-"""
 
 
 @dataclass(frozen=True)
@@ -357,7 +347,6 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
     most = part.start + part.limit
     first, bounds = index.end, [index.end]
     skip = options.on_corrupt == "skip"
-    block_size = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
     reader = SegmentReader(
         file,
         Subjects(),
@@ -366,7 +355,7 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         # check checksums.
         verify=options.verify and skip,
         statements=False,
-        segment_size=min(options.block_size, block_size),
+        segment_size=min(options.block_size, SEGMENT_SIZE),
     )
     reader.rewind(first)
     is_begun = False

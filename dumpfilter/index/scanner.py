@@ -80,8 +80,9 @@ def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
 SEGMENT_SIZE = 8 << 20
 """The size of the part of a binlog file that is read and scanned at once, bytes.
 
-A part of this size stays in the CPU's cache while it is read, scanned and sent. The size is also large enough that the
-Python calls between two scans cost little (measured in bench/scan.py).
+A part of this size mostly stays in the CPU's cache while it is read, scanned and sent. The size is also large enough
+that the Python calls between two scans cost little (measured in bench/scan.py). In an object store, each read is a
+request with its latency.
 """
 
 MAX_OPENED = 512 << 20
