@@ -361,7 +361,7 @@ def with_names(results: Results, names: list[str]) -> Results:
 CASES = {
     "usual": made_results(),
     "many": made_results(slaves=100, tables=200, hours=40, bucket=600),
-    "one": made_results(slaves=1, tables=1, hours=1 / 60, rules=False, troubles=False),
+    "one": made_results(slaves=1, tables=1, hours=1 / 3600, bucket=1, rules=False, troubles=False),
     "empty": empty_results(),
     "no slaves": empty_results(0),
     "hostile": with_names(made_results(slaves=17, tables=20, hours=0.5), HOSTILE),

@@ -219,7 +219,7 @@
       }
       const least = (narrow ? 62 : 84) / this.scale;
       const span = this.choice.segments.reduce((sum, [from, to]) => sum + to - from, 0);
-      const step = least < 1 ? round(span || 1, Math.max(1, span / least)) : SECONDS.find((each) => each >= least) || SECONDS.at(-1);
+      const step = least < 1 && x.kind === "duration" ? round(span || 1, Math.max(1, span / least)) : SECONDS.find((each) => each >= least) || SECONDS.at(-1);
       const ends = [-Infinity, -Infinity]; // of the last label in the row of times, and in that of dates
       let day = "";
       this.choice.segments.forEach(([from, to], k) => {
