@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import ConnectionLost, OptionError, SourceStreamDamaged
+from dumpfilter.binlog.events import EventType
 from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
-from tests.receiver.fake_source import FakeSource, error_packet, framed, result, small_set
+from tests.receiver.fake_source import FakeSource, error_packet, event_at, framed, result, small_set
 from tests.receiver.test_reception_slow import large_file, stored
 
 SOON = 0.02
@@ -112,6 +115,42 @@ def test_a_silent_source_is_lost(
     monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 0.2)
     made = follower(source, store, "?heartbeat=0.05", stop_never=True, retries=2)
     with pytest.raises(ConnectionLost, match="silent"):
+        made.run()
+    assert stored(store.directory) == source.files
+
+
+class ReadingLoop:
+    """A loop that reads the socket in the receiving thread, and does nothing else."""
+
+    def __init__(self) -> None:
+        self.waits = threading.Event()
+
+    def run(self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]) -> None:
+        self.waits.set()
+        while select.select([stream], [], [])[0] and turn() is not None:
+            tick()
+
+    def received(self, file: str, offset: int, data: bytes) -> None:
+        pass
+
+
+def test_an_event_after_the_one_that_closes_its_file_is_refused_while_a_loop_receives(
+    source: FakeSource, store: BinlogDirectory
+) -> None:
+    loop, size = ReadingLoop(), len(source.files["bin.000002"])
+    source.files["bin.000002"] += event_at(size, EventType.STOP, b"")
+    late = event_at(size + 23, EventType.XID, bytes(8))
+
+    def lie(payloads: list[bytes]) -> Iterator[bytes]:
+        sent, early = framed([*payloads, b"\0" + late]), len(framed(payloads[:-1]))
+        yield sent[:early]
+        loop.waits.wait()
+        yield sent[early:]
+
+    source.raw = lie
+    made = follower(source, store, stop_never=True, retries=0)
+    made.turns = loop
+    with pytest.raises(SourceStreamDamaged, match="after the event that closes the file"):
         made.run()
     assert stored(store.directory) == source.files
 
