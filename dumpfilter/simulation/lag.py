@@ -109,14 +109,14 @@ def _oldest_missing(committed: Ints) -> Ints:
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
     """Return the greatest lag of a node in each interval of ``window``, microseconds.
 
-    ``committed`` and ``received`` have the times of the same transactions, and ``received`` must ascend.
+    ``committed`` and ``received`` have the times of the same transactions. ``received`` must ascend, and end within
+    ``window``.
     """
     found = np.zeros(window.count, np.int64)
     committed = _oldest_missing(committed)
     late = received > committed
     # A transaction that arrives exactly at the end of a span is in that span, and not in the next one.
-    spans = np.clip((received[late] - 1) // window.width, 0, window.count - 1)
-    np.maximum.at(found, spans, (received - committed)[late])
+    np.maximum.at(found, (received[late] - 1) // window.width, (received - committed)[late])
     ends = window.width * np.arange(1, window.count)
     missing = np.searchsorted(received, ends, "right")
     waits = np.flatnonzero(missing < len(received))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,18 @@ def test_anything(text: str) -> None:
         assert parse_option(str(rule)) == rule
 
 
+def test_columns_of_show_replica_status() -> None:
+    assert [kind.status_column for kind in RuleKind] == [
+        "Replicate_Do_DB",
+        "Replicate_Ignore_DB",
+        "Replicate_Do_Table",
+        "Replicate_Ignore_Table",
+        "Replicate_Wild_Do_Table",
+        "Replicate_Wild_Ignore_Table",
+        "Replicate_Rewrite_DB",
+    ]
+
+
 def test_unique() -> None:
     a, b = make_rule(RuleKind.DO_DB, "a"), make_rule(RuleKind.DO_DB, "b")
     assert unique([b, a, b, a]) == (b, a)
@@ -275,3 +288,38 @@ def test_cost_is_bounded(pattern: str) -> None:
 def test_a_set_finds_the_first_that_matches(patterns: list[str], name: str) -> None:
     found = WildSet(patterns).first(name)
     assert found == next((n for n, p in enumerate(patterns) if matches_pattern(p, name)), None)
+
+
+@given(pattern=st.text("ab%_", min_size=1, max_size=4), begin=st.text("ab", min_size=1, max_size=3))
+def test_the_names_with_a_beginning_against_the_definition(pattern: str, begin: str) -> None:
+    elements = parse_pattern(pattern)
+    matches = {
+        length: [
+            naive_match(elements, begin + "".join(rest)) for rest in itertools.product("abc", repeat=length)
+        ]
+        for length in range(len(pattern) + 1)
+    }
+    assert WildSet([pattern]).may_match(begin) == any(map(any, matches.values()))
+    if WildSet([pattern]).matches_all(begin):
+        assert all(all(found) for length, found in matches.items() if length)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "begin", "matches"),
+    [
+        ("%", "a.", True),
+        ("a.%", "a.", True),
+        ("a%", "a.", True),
+        ("a._%", "a.", True),
+        ("a.%_", "a.", True),
+        ("a.%_%", "a.", True),
+        ("%.%", "a.", True),
+        ("a.t%", "a.", False),
+        ("a.__%", "a.", False),
+        ("a._", "a.", False),
+        ("b.%", "a.", False),
+        ("a.", "a.", False),
+    ],
+)
+def test_a_pattern_matches_all_tables_of_a_database(pattern: str, begin: str, matches: bool) -> None:
+    assert WildSet([pattern]).matches_all(begin) is matches

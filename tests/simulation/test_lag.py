@@ -59,6 +59,12 @@ def test_percentiles_are_the_least_lag_that_so_many_do_not_exceed(journey: tuple
         )
 
 
+def test_percentiles_of_many_lags_differ() -> None:
+    lags = np.arange(1000)
+    (found,) = lag.measure(lags, lags, limit=1000)
+    assert found == LagFigures(p50=499, p95=949, p99=989, worst=999, above=0)
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(1, 1000)), min_size=1, max_size=10
@@ -78,6 +84,11 @@ def test_every_byte_that_left_is_in_one_span(sent: list[tuple[int, int, int]], w
 def test_bytes_are_spread_over_the_time_that_they_took() -> None:
     found = lag.carried(np.array([30]), np.array([300]), np.array([30]), lag.Window(10, 4))
     assert found.tolist() == [100, 100, 100, 0]
+
+
+def test_what_is_ready_after_the_last_receipt_is_in_the_last_span() -> None:
+    found = lag.offered(np.array([0, 15, 35]), np.array([1, 20, 300]), lag.Window(10, 2))
+    assert found.tolist() == [1, 320]
 
 
 def test_a_node_has_caught_up_when_its_lag_is_as_before_the_outage() -> None:
