@@ -484,8 +484,8 @@ class Arrived(NamedTuple):
     committed: Ints
     lags: npt.NDArray[Any]
     """The time from the commit of each transaction to its arrival, as int64 or int32."""
-    missing: int
-    """The number of transactions that never arrive. The arrays leave them out."""
+    missing: Ints
+    """The commit times of the transactions that never arrive. The other arrays leave them out."""
     percentiles: Sequence[int] | None = None
     """The percentiles of ``lags`` for :data:`lag.SHARES`. None: not known."""
 
@@ -494,6 +494,19 @@ class Arrived(NamedTuple):
         """The time at which each transaction arrived. The values never decrease."""
         received: Ints = self.committed + self.lags
         return received
+
+    @property
+    def ages(self) -> tuple[Ints, Ints]:
+        """The commit time and the lag of each transaction. The lag of a transaction that never arrives is its age when
+        nothing more is committed or arrives.
+        """
+        if not len(self.missing):
+            return self.committed, self.lags
+        end = max(self.missing.max(), *self.received[-1:])
+        return (
+            np.concatenate([self.committed, self.missing]),
+            np.concatenate([self.lags, end - self.missing]),
+        )
 
 
 class Flow(NamedTuple):
@@ -862,7 +875,8 @@ def _flow(
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped
     transaction, sizes, counts, outside = departing.content
     kept: Any = slice(None) if counts is None else counts[:count]
-    missing = len(transaction) - count if counts is None else int(counts[count:].sum())
+    lost: Any = slice(None) if counts is None else counts[count:]
+    missing = departing.committed[count:][lost]
 
     @functools.cache
     def load(window: Window) -> tuple[Ints, Ints]:
@@ -882,7 +896,7 @@ def _flow(
             departing.committed[:count][kept],
             lags[kept],
             missing,
-            percentiles if counts is None else None,
+            None if counts is not None or len(missing) else percentiles,
         ),
         outside + int(departing.before[count]),
         messages if has_messages else None,
@@ -952,7 +966,9 @@ class Outcome(NamedTuple):
     links: list[LinkFigures]
     """The figures of each link over which the node reads."""
     duration: int
-    """The time at which the node had received everything, microseconds since the start of the run."""
+    """The time at which the node had received everything that ever arrives, microseconds since the start of the run. If
+    transactions never arrive, the time of the last commit, if that is later.
+    """
 
 
 def window_of(duration: int) -> Window:
@@ -978,8 +994,9 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
     nbytes = [sum(flow.bytes for flow in flows), *(flow.bytes for flow in flows)]
     delays = [group.delay for group in groups]
-    lags = [lag.measure(one.committed, one.lags, delays, one.percentiles, limit=limit) for one in arrivals]
-    last = int(whole.committed[-1] + whole.lags[-1]) if len(whole.lags) else None
+    lags = [lag.measure(*one.ages, delays, one.percentiles, limit=limit) for one in arrivals]
+    committed, ages = whole.ages
+    last = int(committed[-1] + ages[-1]) if len(ages) else None
     traffic: dict[tuple[int, ...], dict[str, Any]] = {}
     found = []
     for number, group in enumerate(groups):
@@ -989,7 +1006,7 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
                 **_names([node.name for node in group.nodes]),
                 channel=channels[n - 1].name if n else None,
                 transactions=len(arrived.transaction),
-                missing=arrived.missing,
+                missing=len(arrived.missing),
                 bytes=nbytes[n],
                 lag=lags[n][number],
             )
@@ -1050,7 +1067,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures:
     caught_up = None
-    if end is not None and not any(flow.arrived.missing for flow in flows):
+    if end is not None and not any(len(flow.arrived.missing) for flow in flows):
         of = [flow.arrived for flow in flows]
         caught_up = max(lag.catch_up(one.committed, one.received, start, end) for one in of)
     return OutageFigures(start=start, end=end, catch_up=caught_up)
@@ -1065,9 +1082,10 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     """
     if len(flows) == 1:
         return flows[0].arrived
-    missing: dict[str, int] = {}
+    missing: dict[str, Ints] = {}
     for route, flow in zip(group.routes, flows, strict=True):
-        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
+        lost = flow.arrived.missing
+        missing[route.origin] = min(lost, missing.get(route.origin, lost), key=len)
     origin = np.repeat(
         [list(missing).index(route.origin) for route in group.routes],
         [len(flow.arrived.transaction) for flow in flows],
@@ -1077,7 +1095,7 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     order = np.argsort(committed + lags, kind="stable")
     _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
     kept = order[np.sort(first)]
-    return Arrived(transaction[kept], committed[kept], lags[kept], sum(missing.values()))
+    return Arrived(transaction[kept], committed[kept], lags[kept], np.concatenate([*missing.values()]))
 
 
 def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
@@ -1091,8 +1109,8 @@ def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> 
     carried: dict[str, Ints] = {}
     lags: dict[str, Ints] = {}
     for group, flows in nodes:
-        node, arrived = group.nodes[0], at_node(group, flows)
-        lags[node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
+        node, (committed, ages) = group.nodes[0], at_node(group, flows).ages
+        lags[node.name] = lag.series(committed, committed + ages + group.delay, window)
         for channel, flow in zip(node.channels, flows, strict=True):
             link = channel.legs[-1].link
             came, left = flow.load(window)

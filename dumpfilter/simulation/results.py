@@ -101,7 +101,7 @@ class LinkFigures(Model):
 
 class LagFigures(Model):
     """Statistics of the lag of a node's transactions, microseconds. Each transaction that the node was sent counts
-    once.
+    once. The lag of a transaction that never arrives is its age at the end of the run.
     """
 
     p50: int

@@ -285,7 +285,7 @@ class _Simulation:
         def worst_with(value: int) -> float:
             (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
             arrived = at_node(group, self._flows_of(*self._family(group)))
-            if arrived.missing:
+            if len(arrived.missing):
                 return math.inf
             return int(arrived.lags.max()) + group.delay if len(arrived.lags) else 0
 

@@ -734,8 +734,12 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
     for transaction, one in received:
         times[transaction] = one.time
     expected = crossed.transaction if crossed.counts is None else crossed.transaction[crossed.counts]
-    came = expected[times[expected] >= 0]
-    committed = traffic.time[came] - traffic.time[:1]
+    has_come = times[expected] >= 0
+    came = expected[has_come]
+    committed, lost = (
+        traffic.time[came] - traffic.time[:1],
+        traffic.time[expected[~has_come]] - traffic.time[:1],
+    )
 
     parts = [one for _, one in received]
     if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
@@ -746,7 +750,7 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
         nbytes += flow.PACKET_BYTES * sum(one.events for one in parts)
     received_at = np.maximum.accumulate(times[came]) - traffic.time[:1]
     return flow.Flow(
-        flow.Arrived(came, committed, received_at - committed, len(expected) - len(came)),
+        flow.Arrived(came, committed, received_at - committed, lost),
         nbytes,
         None,
         (measured.crossed[leg.link] if is_first else 0) - nbytes,

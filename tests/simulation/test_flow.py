@@ -100,12 +100,25 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
 
 
 def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
-    given = traffic([0, SECOND], [1000, 1000])
+    given = {"m": Schedule(traffic([0, SECOND, 4 * SECOND], [1000] * 3))}
     down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
-    route = Route("m", (down, Hop()))
-    outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
-    assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (1, 1)
+    routes = [Route("m", (down, Hop()))]
+    outcome = outcome_of(routes, given, limit=SECOND)
+    assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (1, 2)
     assert outcome.links[0].bytes == 1000
+    # The second transaction is missing from its commit to the last commit.
+    assert (outcome.nodes[0].lag.worst, outcome.nodes[0].lag.above) == (3 * SECOND, 2 * SECOND)
+    assert outcome.duration == 4 * SECOND
+    curves = curves_of([(group_of(routes), flows_of(routes, given))], Window(SECOND, 5))
+    assert curves.lag == {"web": (0, SECOND, 2 * SECOND, 3 * SECOND, 0)}
+
+
+def test_what_never_arrives_on_one_way_has_the_lag_of_the_other_way() -> None:
+    given = {"m": Schedule(traffic([0, SECOND], [1000, 1000]))}
+    down = Route("m", (Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),)),))
+    outcome = outcome_of([down, Route("m", (Hop(delay=5 * SECOND * 1000),))], given, limit=0)
+    assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (2, 0)
+    assert outcome.nodes[0].lag.worst == 5 * SECOND
 
 
 def test_the_times_of_a_year_are_exact_at_a_load_with_many_digits() -> None:
