@@ -502,7 +502,7 @@ class Arrived(NamedTuple):
         """
         if not len(self.missing):
             return self.committed, self.lags
-        end = max(self.missing.max(), *self.received[-1:])
+        end = np.append(self.missing, self.received[-1:]).max()
         return (
             np.concatenate([self.committed, self.missing]),
             np.concatenate([self.lags, end - self.missing]),

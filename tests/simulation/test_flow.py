@@ -113,6 +113,14 @@ def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
     assert curves.lag == {"web": (0, SECOND, 2 * SECOND, 3 * SECOND, 0)}
 
 
+def test_a_node_whose_link_never_comes_up_is_behind_by_all_its_transactions() -> None:
+    given = {"m": Schedule(traffic([0, SECOND, 4 * SECOND], [1000] * 3))}
+    down = Hop(downs=(Down(0, NEVER, NEVER),))
+    (node,) = outcome_of([Route("m", (down,))], given, limit=SECOND).nodes
+    assert (node.transactions, node.missing) == (0, 3)
+    assert (node.lag.p50, node.lag.worst, node.lag.above) == (3 * SECOND, 4 * SECOND, 3 * SECOND)
+
+
 def test_what_never_arrives_on_one_way_has_the_lag_of_the_other_way() -> None:
     given = {"m": Schedule(traffic([0, SECOND], [1000, 1000]))}
     down = Route("m", (Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),)),))
