@@ -99,13 +99,17 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     words = sql.DIALECTS[family]
     named = str(Path(root, "usr/sbin", words.program)) if root else named or os.environ.get(words.variable)
     path = shutil.which(named) if named else _which(words.program)
-    if path is None and named:
-        raise ServerMissing(f"{named}: no such program: name the program of a {words.title} server")
-    cure = f"{_how_to_install(family)}, or name its program with the variable {words.variable}"
-    if family == "mysql":
-        cure += ", or install it into another system and name the system with root = DIR"
+    if root:
+        cure = f"name the root of a system that has {words.title}"
+    elif named:
+        cure = f"name the program of a {words.title} server"
+    else:
+        cure = f"{_how_to_install(family)}, or name its program with the variable {words.variable}"
+        if family == "mysql":
+            cure += ", or install it into another system and name the system with root = DIR"
     if path is None:
-        raise ServerMissing(f"this machine has no {words.program}: {cure}")
+        what = f"{named}: no such program" if named else f"this machine has no {words.program}"
+        raise ServerMissing(f"{what}: {cure}")
     version = _version(family, *command_in(root, path))
     if version is None:
         raise ServerMissing(f"{path} is no {words.title} server: {cure}")
@@ -126,7 +130,8 @@ def _how_to_install(family: Family) -> str:
     The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
     """
     ours, other = sql.DIALECTS[family], sql.DIALECTS["mariadb" if family == "mysql" else "mysql"]
-    if _which(other.program) is not None:
+    # A program mysqld beside mariadbd is MariaDB's.
+    if _which(other.program) is not None and (family == "mysql" or _which(ours.program) is None):
         return (
             f"unpack {ours.title}'s tar archive for Linux ({ours.archive}), since its packages would remove "
             f"{other.title}, which this machine has"

@@ -83,10 +83,20 @@ def test_what_is_missing_is_told(
         find_program(family)
 
 
-def test_a_named_program_that_is_missing_is_told(programs: Callable[..., None]) -> None:
-    programs()
+def test_a_named_program_that_is_missing_or_wrong_is_told(programs: Callable[..., None]) -> None:
+    programs(mariadbd=MARIADB, mysqld=MARIADB, wrong="")
     with pytest.raises(ServerMissing, match="/nowhere/mysqld: no such program"):
         find_program("mysql", "/nowhere/mysqld")
+    with pytest.raises(
+        ServerMissing, match=r"wrong is no MariaDB server: name the program of a MariaDB server$"
+    ):
+        find_program("mariadb", "wrong")
+
+
+def test_the_cure_does_not_take_mysqld_of_mariadb_for_mysql(programs: Callable[..., None]) -> None:
+    programs(mariadbd=MARIADB, mysqld=MARIADB)
+    with pytest.raises(ServerMissing, match=r"no mariadb-install-db .*: install MariaDB"):
+        find_program("mariadb")
 
 
 def test_a_program_of_another_system_runs_with_its_loader(
@@ -95,7 +105,10 @@ def test_a_program_of_another_system_runs_with_its_loader(
     root = tmp_path / "other"
     for directory in ("lib64", "usr/sbin", "usr/lib/x86_64-linux-gnu"):
         (root / directory).mkdir(parents=True)
-    with pytest.raises(ServerMissing, match=r"other/usr/sbin/mysqld: no such program"):
+    with pytest.raises(
+        ServerMissing,
+        match=r"other/usr/sbin/mysqld: no such program: name the root of a system that has MySQL",
+    ):
         find_program("mysql", root=str(root))
     for name in ("lib64/ld-linux-x86-64.so.2", "usr/sbin/mysqld"):
         (root / name).write_text(f"#!/bin/sh\necho '{MYSQL}'\n")
