@@ -77,7 +77,7 @@ def error_of(text: str) -> str:
         ('[node.m]\nserver = "oracle"', "t.toml: node.m.server: is not one of 'mysql' or 'mariadb'"),
         (
             '[node.m]\nworkload = "1X"',
-            "t.toml: node.m.workload.size: size: '1X' is not a size: bytes, or with K, M, G or T",
+            "t.toml: node.m.workload.size: '1X' is not a size: bytes, or with K, M, G or T",
         ),
         (
             '[node.m]\nbinlogs = "x"\nspeed = 0',

@@ -38,7 +38,7 @@ MICROSECOND = Decimal("0.000001")
 """The smallest step of a time that :func:`parse_time` accepts, seconds."""
 
 
-def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
+def parse_size(text: str, *, option: str = "", least: int = 0) -> int:
     """Parse a size such as ``512M``, and return the number of bytes. K, M, G and T are powers of 1024. Raises
     OptionError for a text that is no size, and for a size below ``least``.
 
@@ -48,9 +48,9 @@ def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:
     is_plain = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
     size = int(text) if is_plain else _scaled(text.upper(), _SIZE_UNITS)
     if size is None:
-        raise OptionError(f"{option}: {text!r} is not a size: bytes, or with K, M, G or T")
+        raise _wrong(option, f"{text!r} is not a size: bytes, or with K, M, G or T")
     if size < least:
-        raise OptionError(f"{option}: {text!r} is too small: at least {least}")
+        raise _wrong(option, f"{text!r} is too small: at least {least}")
     return int(size)
 
 
