@@ -160,19 +160,17 @@ class Testbed(AbstractContextManager["Testbed"]):
         Without ``target``, ``source`` is the link's name ``SOURCE:TARGET``. If a master of dumpfilter stands between
         the two nodes, the link from this master to ``target`` is returned.
         """
-        if not target:
-            source, _, target = source.partition(":")
-        found = self.links.get(f"{source}:{target}")
+        name = f"{source}:{target}" if target else source
+        found = self.links.get(name)
         if found is None:
+            source, _, target = name.partition(":")
             if target:
                 self[source]
                 for feed in self[target].feeds:
                     reads = [one.source.name for one in feed.source.feeds]
                     if feed.link is not None and isinstance(feed.source, Master) and source in reads:
                         return feed.link
-            raise Unknown(
-                f"there is no link {source}:{target}; there are {', '.join(self.links) or 'no links'}"
-            )
+            raise Unknown(f"there is no link {name!r}{did_you_mean(name, self.links)}")
         return found
 
     # -- waiting
