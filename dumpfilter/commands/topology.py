@@ -258,7 +258,7 @@ class RunSettings(SimulationOutput):
     experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
     """The experiment, a TOML file (docs/topology.md)."""
     output: Path = Path("experiment")
-    """Directory for report.html, results.json and the Parquet tables."""
+    """Directory for report.html and results.json."""
 
 
 @verb()
