@@ -686,13 +686,21 @@ class TestbedNode(abc.ABC):
     def hold_behind(self, seconds: float) -> None:
         """Keep the node's data ``seconds`` behind its sources; 0 ends the delay.
 
-        The seconds are added to the delay of the links to the node. Raises TestbedError for a node that reads files.
+        The seconds are added to the delay of the links to the node. A real replica applies each transaction so many
+        whole seconds after its commit instead. Raises TestbedError for a node that reads files or nothing.
         """
+        if not self.feeds:
+            raise TestbedError(
+                f"{self.name}: reads no other node that it could be behind; name one of its readers"
+            )
+        self._hold(seconds)
+        self._held_behind = seconds
+
+    def _hold(self, seconds: float) -> None:
         for feed in self.feeds:
             if feed.link is None:
                 raise TestbedError(f"{self.name}: reads files, without a link that could be slow")
             feed.link.hold(seconds)
-        self._held_behind = seconds
 
     def pause(self) -> None:
         """Stop the node's SQL threads, so that it receives transactions but does not apply them until :meth:`resume`.

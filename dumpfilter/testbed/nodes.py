@@ -477,7 +477,7 @@ class StartedServer(SqlNode):
             return ""
         return f"has applied {self.server.applied_gtids() or 'no GTID'}, and should have {gtids}"
 
-    def hold_behind(self, seconds: float) -> None:
+    def _hold(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
         replication (``SOURCE_DELAY``). Its unit is whole seconds, so that ``seconds`` is rounded up. 0 ends the delay.
 
@@ -487,7 +487,6 @@ class StartedServer(SqlNode):
         applies, delayed = not self._is_paused, self.server.dialect.delayed
         for feed in self.feeds:
             self.server.sql(*delayed(feed.channel, math.ceil(seconds), applies=applies))
-        self._held_behind = seconds
 
     def end_connections(self) -> None:
         """Close the connections of all clients of the server. Their locks and open transactions could block the SQL

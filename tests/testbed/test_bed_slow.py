@@ -19,6 +19,7 @@ from dumpfilter.testbed import (
     SqlFailed,
     StartFailed,
     Testbed,
+    TestbedError,
     TestbedNode,
     TopologyBusy,
     Unknown,
@@ -184,6 +185,9 @@ def test_links_are_changed_and_restored(bed: Testbed) -> None:
     for wrong in (-1, math.inf):
         with pytest.raises(LinkError, match="give seconds, 0 or more"):
             bed["web"].hold_behind(wrong)
+    for source, why in (("m", "reads files"), ("m-workload", "reads no other node")):
+        with pytest.raises(TestbedError, match=why):
+            bed[source].hold_behind(1)
         assert found.status().delay == pytest.approx(0.505)
     bed.reset(WAIT)
     assert found.status().delay == 0.0
