@@ -23,13 +23,7 @@ def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
     """
     for row in range(len(lags)):
         for i in range(len(ranks)):
-            if ranks[i] == lags.shape[1] - 1:
-                largest = np.int32(0)
-                for j in range(lags.shape[1]):
-                    largest = max(largest, lags[row, j])
-                found[row, i] = largest
-            else:
-                found[row, i] = _selected(lags[row], samples[row], ranks[i])
+            found[row, i] = _selected(lags[row], samples[row], ranks[i])
 
 
 @inner

@@ -199,10 +199,16 @@ def room_for(sizes: Ints, ahead: int) -> Ints:
     return np.searchsorted(before, before - (ahead or NEVER))
 
 
-Received = tuple[npt.NDArray[Any], int, int, Sequence[int] | None]
-"""The lag of each transaction that crossed a link, microseconds, the number of messages, and the bytes of the reports
-about dropped transactions. The last item has the percentiles of the lags for :data:`lag.SHARES`, if known.
-"""
+class Received(NamedTuple):
+    """The transactions that crossed a link, in the order of receipt. Transactions that never arrive have no lag."""
+
+    lags: npt.NDArray[Any]
+    """The time from the commit of each transaction until the node has received or applied it, microseconds."""
+    messages: int
+    told: int
+    """The bytes of the reports about dropped transactions."""
+    percentiles: Sequence[int] | None = None
+    """The percentiles of ``lags`` for :data:`lag.SHARES`, and the greatest lag. None: not known."""
 
 
 def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) -> list[Received | None]:
@@ -216,9 +222,8 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     if len(rates) == 1 or hop.delay or hop.jitter or hop.downs or not len(sizes):
         return [None] * len(rates)
     used = len(rates)
-    times = np.zeros((2, _hop.LANES))
-    times[1] = 1
-    times[:, :used] = np.transpose([nanoseconds_of_a_byte(rate) for rate in rates])
+    unused = [(0, 1)] * (_hop.LANES - used)
+    times = np.array([*map(nanoseconds_of_a_byte, rates), *unused], np.float64).T.copy()
     largest = int(sizes.max())
     largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
     if max(largest * times[0].max() + times[1].max(), departing.seen[-1]) >= _hop.EXACT:
@@ -241,11 +246,12 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
         counts,
     )
     told, lags = int(dropped.told.sum()), lags[:used]
+    columns = zip(lags, lag.percentiles_of(lags), *counts[:, :used].tolist(), strict=True)
     return [
-        (row, messages, empty * dropped.size + told, percentiles) if worst < _hop.MOST_LAG else None
-        for row, percentiles, messages, empty, worst in zip(
-            lags, lag.percentiles_of(lags), *counts[:, :used].tolist(), strict=True
-        )
+        Received(row, messages, empty * dropped.size + told, (*each, worst))
+        if worst < _hop.MOST_LAG
+        else None
+        for row, each, messages, empty, worst in columns
     ]
 
 
@@ -348,7 +354,7 @@ class Router:
         self._numbers = {key: number for number, key in enumerate(plan.filters)}
         self._applier = applier
         self._seed = seed
-        # All nodes behind a link share its hop. Few nodes share their last link.
+        # All nodes behind a link share its hop.
         self._hop = functools.cache(self._make_hop)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
@@ -363,11 +369,10 @@ class Router:
         return tuple(
             Route(
                 channel.origin,
-                (*(self._hop(leg, setting) for leg in way), self._make_hop(last, setting)),
+                tuple(self._hop(leg, setting) for leg in channel.legs),
                 self._applier and self._applier._replace(filter=numbers.get(channel.applied)),
             )
             for channel in node.channels
-            for *way, last in (channel.legs,)
         )
 
     def _make_hop(self, leg: Leg, setting: Setting) -> Hop:
@@ -487,7 +492,7 @@ class Arrived(NamedTuple):
     missing: Ints
     """The commit times of the transactions that never arrive. The other arrays leave them out."""
     percentiles: Sequence[int] | None = None
-    """The percentiles of ``lags`` for :data:`lag.SHARES`. None: not known."""
+    """The percentiles of ``lags`` for :data:`lag.SHARES`, and the greatest lag. None: not known."""
 
     @property
     def received(self) -> Ints:
@@ -851,32 +856,22 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
             if route.apply is not None:
                 came = _applied(schedule.traffic, route.apply, departing, crossed)
             there = _before_never(crossed.received)
-            received = came[there] - departing.committed[there], crossed.messages, crossed.told, None
-        found.append(_flow(route, schedule, departing, *received))
+            received = Received(came[there] - departing.committed[there], crossed.messages, crossed.told)
+        found.append(_flow(route, schedule, departing, received))
     return found
 
 
-def _flow(
-    route: Route,
-    schedule: Schedule,
-    departing: Departing,
-    lags: npt.NDArray[Any],
-    messages: int,
-    told: int,
-    percentiles: Sequence[int] | None,
-) -> Flow:
-    """Return the transactions that a node receives over ``route``, with their bytes.
-
-    ``lags`` has the time from the commit of each transaction in ``departing`` until the node has received or applied
-    the transaction, microseconds. Transactions at the end that never arrive have no entry in ``lags``. The next two
-    parameters are the number of messages, and the bytes of the reports about dropped transactions. ``percentiles`` has
-    those of ``lags``, if known.
+def _flow(route: Route, schedule: Schedule, departing: Departing, received: Received) -> Flow:
+    """Return the transactions that a node receives over ``route``, with their bytes. ``received`` has the lags of those
+    in ``departing`` that arrive.
     """
+    lags, messages, told, percentiles = received
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped
     transaction, sizes, counts, outside = departing.content
     kept: Any = slice(None) if counts is None else counts[:count]
     lost: Any = slice(None) if counts is None else counts[count:]
     missing = departing.committed[count:][lost]
+    percentiles = None if counts is not None or len(missing) else percentiles
 
     @functools.cache
     def load(window: Window) -> tuple[Ints, Ints]:
@@ -892,11 +887,7 @@ def _flow(
     has_messages = hop.message > 0
     return Flow(
         Arrived(
-            transaction[:count][kept],
-            departing.committed[:count][kept],
-            lags[kept],
-            missing,
-            None if counts is not None or len(missing) else percentiles,
+            transaction[:count][kept], departing.committed[:count][kept], lags[kept], missing, percentiles
         ),
         outside + int(departing.before[count]),
         messages if has_messages else None,
@@ -994,10 +985,10 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
     nbytes = [sum(flow.bytes for flow in flows), *(flow.bytes for flow in flows)]
     delays = [group.delay for group in groups]
-    lags = [lag.measure(*one.ages, delays, one.percentiles, limit=limit) for one in arrivals]
+    lags = [lag.measure(*one.ages, delays, limit, one.percentiles) for one in arrivals]
     committed, ages = whole.ages
     last = int(committed[-1] + ages[-1]) if len(ages) else None
-    traffic: dict[tuple[int, ...], dict[str, Any]] = {}
+    traffic = functools.cache(lambda numbers: _traffic([flows[n] for n in numbers]))
     found = []
     for number, group in enumerate(groups):
         channels = group.nodes[0].channels
@@ -1016,10 +1007,7 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
         for n, channel in enumerate(channels):
             link = channel.legs[-1].link
             shared[link] = (*shared.get(link, ()), n)
-        for numbers in shared.values():
-            if numbers not in traffic:
-                traffic[numbers] = _traffic([flows[n] for n in numbers])
-        links = [_link(group, numbers[0], traffic[numbers]) for numbers in shared.values()]
+        links = [_link(group, numbers[0], traffic(numbers)) for numbers in shared.values()]
         found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
     return found
 

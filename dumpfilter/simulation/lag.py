@@ -40,8 +40,8 @@ class Window:
     count: int
 
 
-SHARES = (50, 95, 99, 100)
-"""The percentiles of the lag in the statistics. The last one is the greatest lag."""
+SHARES = (50, 95, 99)
+"""The percentiles of the lag in the statistics."""
 
 
 def percentiles_of(lags: npt.NDArray[Any], shares: Sequence[int] = SHARES) -> list[list[int]]:
@@ -58,29 +58,23 @@ def percentiles_of(lags: npt.NDArray[Any], shares: Sequence[int] = SHARES) -> li
         _lag.select(np.ascontiguousarray(lags), np.sort(lags[:, ::_SAMPLED]), ranks, found)
     else:
         found = np.partition(lags, ranks)[:, ranks]
-    numbers: list[list[int]] = found.tolist()
-    return numbers
+    return found.tolist()
 
 
 def measure(
-    committed: Ints,
-    lags: Ints,
-    delays: Sequence[int] = (0,),
-    percentiles: Sequence[int] | None = None,
-    *,
-    limit: int,
+    committed: Ints, lags: Ints, delays: Sequence[int], limit: int, percentiles: Sequence[int] | None = None
 ) -> list[LagFigures]:
     """Compute statistics of the lag of transactions from their times of commit and their lags, microseconds. Both
     arrays are in the order of receipt.
 
     ``delays`` are further delays of all receipts, microseconds. Return one entry of statistics for each delay, as if
-    everything had arrived later by this delay. ``percentiles`` has those of ``lags`` for :data:`SHARES` (None: they are
-    computed). ``limit`` is a lag in microseconds. The result includes the time during which the lag is above this
-    limit. Without transactions all figures are 0.
+    everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
+    which the lag is above this limit. ``percentiles`` has those of ``lags`` for :data:`SHARES`, and the greatest
+    lag (None: they are computed). Without transactions all figures are 0.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
-    p50, p95, p99, worst = percentiles or percentiles_of(lags[np.newaxis])[0]
+    p50, p95, p99, worst = percentiles or (*percentiles_of(lags[np.newaxis])[0], int(lags.max()))
     times = [0] * len(delays)
     if worst + max(delays) > limit:
         oldest, received = _oldest_missing(committed), lags.astype(np.int64)

@@ -109,5 +109,5 @@ def test_times_above_many_limits_are_those_above_each(
     lags = np.maximum.accumulate(committed + np.array([wait for _, wait in steps], np.int64)) - committed
     delays = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=6))
     limit = data.draw(st.integers(0, 30))
-    found = lag.measure(committed, lags, delays, limit=limit)
-    assert [[one] for one in found] == [lag.measure(committed, lags + delay, limit=limit) for delay in delays]
+    found = lag.measure(committed, lags, delays, limit)
+    assert [[one] for one in found] == [lag.measure(committed, lags + delay, (0,), limit) for delay in delays]
