@@ -111,7 +111,7 @@ def read_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         sent=sent,
-        first_equal=tuple(traffic.first_equal(given)),
+        first_equal=dict(enumerate(traffic.first_equal(given))),
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         gap_stand_in_bytes=GtidSynthesis(indexed.newest).size if indexed.newest.family == "mysql" else 0,
         stand_in_events=EVENTS[indexed.newest.family],

@@ -221,13 +221,12 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     sizes, dropped = departing.content.bytes, departing.dropped
     if len(rates) == 1 or hop.delay or hop.jitter or hop.downs or not len(sizes):
         return [None] * len(rates)
-    used = len(rates)
-    unused = [(0, 1)] * (_hop.LANES - used)
+    unused = [(0, 1)] * (_hop.LANES - len(rates))
     times = np.array([*map(nanoseconds_of_a_byte, rates), *unused], np.float64).T.copy()
     largest = int(sizes.max())
     largest += GAP_BYTES + hop.message_overhead * (1 + (largest // hop.message if hop.message else 0))
     if max(largest * times[0].max() + times[1].max(), departing.seen[-1]) >= _hop.EXACT:
-        return [None] * used
+        return [None] * len(rates)
     longest_message = hop.message // max(int(sizes.min()), 1) + 1
     kept = _hop.BLOCK + 1 + max(longest_message, int((np.arange(len(sizes)) - departing.room).max()))
     departed = np.empty((1 << min(kept, len(sizes)).bit_length(), _hop.LANES))
@@ -245,8 +244,8 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
         lags,
         counts,
     )
-    told, lags = int(dropped.told.sum()), lags[:used]
-    columns = zip(lags, lag.percentiles_of(lags), *counts[:, :used].tolist(), strict=True)
+    told, lags = int(dropped.told.sum()), lags[: len(rates)]
+    columns = zip(lags, lag.percentiles_of(lags), *counts[:, : len(rates)].tolist(), strict=True)
     return [
         Received(row, messages, empty * dropped.size + told, (*each, worst))
         if worst < _hop.MOST_LAG
@@ -508,10 +507,8 @@ class Arrived(NamedTuple):
         if not len(self.missing):
             return self.committed, self.lags
         end = np.append(self.missing, self.received[-1:]).max()
-        return (
-            np.concatenate([self.committed, self.missing]),
-            np.concatenate([self.lags, end - self.missing]),
-        )
+        committed = np.concatenate([self.committed, self.missing])
+        return committed, np.concatenate([self.lags, end - self.missing])
 
 
 class Flow(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -392,8 +392,8 @@ class SetTraffic:
     files: tuple[str, ...]
     sent: Callable[[int | None], Sent]
     """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter)."""
-    first_equal: Sequence[int] = ()
-    """For each filter by index, the first filter that passes the same events. Empty: not known."""
+    first_equal: Mapping[int | None, int] = field(default_factory=dict)
+    """For each filter by index, the index of the first filter that passes the same events, if known."""
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
     transaction is dropped. 0: the transaction has no GTID.
@@ -414,7 +414,3 @@ class SetTraffic:
 
     def __len__(self) -> int:
         return len(self.time)
-
-    def first_like(self, number: int | None) -> int | None:
-        """Return the index of the first filter that passes the same events as the filter with the index ``number``."""
-        return self.first_equal[number] if self.first_equal and number is not None else number

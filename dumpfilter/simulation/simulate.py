@@ -218,14 +218,12 @@ class _Simulation:
         of each filter.
         """
         schedules = self.schedules[group.setting.load]
+        firsts = [schedules[route.origin].traffic.first_equal for route in group.routes]
         return group.setting.load, tuple(
             route._replace(
-                hops=tuple(
-                    hop._replace(filter=schedules[route.origin].traffic.first_like(hop.filter))
-                    for hop in route.hops
-                )
+                hops=tuple(hop._replace(filter=first.get(hop.filter, hop.filter)) for hop in route.hops)
             )
-            for route in group.routes
+            for route, first in zip(group.routes, firsts, strict=True)
         )
 
     def _flows(self, load: float, alike: Sequence[tuple[Route, ...]]) -> list[tuple[Flow, ...]]:

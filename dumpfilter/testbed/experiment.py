@@ -736,10 +736,8 @@ def _flow(measured: Measured, node: plans.PlannedNode, number: int, route: flow.
     expected = crossed.transaction if crossed.counts is None else crossed.transaction[crossed.counts]
     has_come = times[expected] >= 0
     came = expected[has_come]
-    committed, lost = (
-        traffic.time[came] - traffic.time[:1],
-        traffic.time[expected[~has_come]] - traffic.time[:1],
-    )
+    since_start = traffic.time - traffic.time[:1]
+    committed, lost = since_start[came], since_start[expected[~has_come]]
 
     parts = [one for _, one in received]
     if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
