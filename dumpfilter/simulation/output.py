@@ -12,14 +12,7 @@ from rich.text import Text
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
 from dumpfilter.analyse.report.terminal import print_json, table, warn
 from dumpfilter.analyse.report.text import human_bytes
-from dumpfilter.simulation.results import (
-    NodeFigures,
-    Results,
-    Run,
-    microseconds,
-    title_of,
-    value_of,
-)
+from dumpfilter.simulation.results import NodeFigures, Results, Run, microseconds, title_of, value_of
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:

@@ -35,16 +35,7 @@ from dumpfilter.simulation.flow import (
     without_delay,
 )
 from dumpfilter.simulation.plan import Clock, Plan, PlannedNode, SetTraffic
-from dumpfilter.simulation.results import (
-    Basis,
-    Found,
-    Method,
-    Results,
-    Run,
-    Setting,
-    SourceFigures,
-    Variant,
-)
+from dumpfilter.simulation.results import Basis, Found, Method, Results, Run, Setting, SourceFigures, Variant
 
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
