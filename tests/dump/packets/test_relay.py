@@ -302,3 +302,19 @@ def test_positions_in_a_servers_binlog_are_offsets() -> None:
     (segment,) = scanned(_empty() + make_event(EventType.STOP, b"", checksum=True), 1 << 16).segments
     assert segment.position is None
     assert [segment.position_of(at) for at in (segment.start, segment.end)] == [segment.start, segment.end]
+
+
+def test_stand_ins_keep_their_sequence_numbers_if_the_replica_has_gtids_between_them() -> None:
+    source = b"u" * 16
+    gap = make_gap(Gap(500, runs=((source, 11, 19),)), server_id=1, checksum=True)
+    executed = empty_set("mysql")
+    for first, last in ((11, 13), (15, 16)):
+        executed.add_range((source, ""), first, last)
+    fd = _description()
+    stream, _ = through_relay(
+        with_rotate(_empty() + gap, fd), [], executed, chunk_size=1, segment_size=1 << 16
+    )
+    gtids = [one for event in events_of(stream, fd) if (one := _decoded(event))]
+    assert [(one.gtid, one.sequence_number) for one in gtids] == [
+        (MysqlGtid(source, number, ""), number - 10) for number in (14, 17, 18, 19)
+    ]
