@@ -56,6 +56,15 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
         assert len(departing.content.transaction) == expected
 
 
+def test_stand_ins_that_an_outage_lost_on_their_way_are_made_again_together() -> None:
+    given = traffic([0, SECOND, 2 * SECOND, 9 * SECOND], [100] * 4, [[3]], stand_in=50, joined=True)
+    # The stand-ins for the transactions at 1 and 2 s are under way for 1.5 s when the link goes down.
+    down = Down(2_200_000_000, 4_000_000_000, 5_000_000_000)
+    for delay, expected in ((0, [0, 1, 2, 3]), (1_500_000_000, [0, 2, 3])):
+        hop = Hop(delay=delay, downs=(down,), sender=Sender.RECEIVER, form=Form.STAND_INS, filter=0)
+        assert Schedule(given).departing((hop,)).content.transaction.tolist() == expected
+
+
 def test_a_slave_makes_the_stand_ins_of_what_its_master_dropped() -> None:
     given = replace(traffic([0] * 3, [100] * 3, [[0, 1], [0]], stand_in=52), gap_stand_in_bytes=50)
     way = (Hop(filter=0), Hop(sender=Sender.SLAVE, form=Form.STAND_INS, filter=1))
@@ -97,6 +106,14 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
     # The second link also tells that the first transaction was dropped.
     assert outcome.nodes[0].lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
     assert outcome.links[0].bytes == 1000, "a node counts the bytes of its own link"
+
+
+def test_what_a_replica_was_not_sent_reaches_it_with_the_transaction_before() -> None:
+    """A dropped transaction without a GTID has no stand-in."""
+    given = traffic([0, SECOND, 2 * SECOND, 3 * SECOND], [10] * 4, [[1, 3]], stand_in=50)
+    given = replace(given, stand_in_bytes=np.zeros(4, np.int64))
+    hop = Hop(sender=Sender.FILES, form=Form.STAND_INS, filter=0)
+    assert Schedule(given).reached((hop,)).tolist() == [-1, 10**9, 10**9, 3 * 10**9]
 
 
 def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
@@ -206,6 +223,15 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     assert max(carried) <= 20_000 // 8 + 1
 
 
+def test_curves_show_bytes_when_they_are_ready_and_when_they_leave() -> None:
+    route, schedules = Route("m", (Hop(8000),)), {"m": Schedule(traffic([0, 2 * SECOND], [1000, 1000]))}
+    # Each transaction takes a second.
+    window = Window(SECOND // 2, 7)
+    curves = curves_of([(group_of([route]), flows_of([route], schedules))], window)
+    assert curves.offered["s0:web"] == (1000, 0, 0, 0, 1000, 0, 0)
+    assert curves.carried["s0:web"] == (500, 500, 0, 0, 500, 500, 0)
+
+
 def test_a_recording_that_is_there_at_once_has_no_times() -> None:
     assert Schedule(traffic([5, 9], [1, 1]), math.inf).committed.tolist() == [0, 0]
     assert Schedule(traffic([5, 9], [1, 1]), 0.5).committed.tolist() == [0, 8]
@@ -224,6 +250,14 @@ def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval:
     assert crossed.told == 10 * 120
 
 
+def test_a_transaction_waits_for_the_last_report_before_it() -> None:
+    """The report of 15 ms begins 5 ms before the transaction of 25 ms is found."""
+    seen = np.array([0, SECOND, SECOND + 5_000], np.int64) * 1000
+    dropped = dropped_before(np.array([2]), Polls.of(seen), 120)
+    hop = Hop(rate=64_000, message=4096, message_overhead=120)
+    assert cross(seen[2:], np.array([80]), hop, dropped).received.tolist() == [1_040_000_000]
+
+
 def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     """A chunk without events takes 16 ms on a line, and the transaction behind it 12.875 ms."""
     given = traffic([0, SECOND], [10, 10], [[1]])
@@ -235,13 +269,19 @@ def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     assert outcome.links[0].overhead == 2 * 93 + 35
 
 
+def test_each_report_takes_its_time_from_when_it_is_made() -> None:
+    given = traffic([0, SECOND, 2 * SECOND], [10] * 3, [[2]])
+    hop = Hop(64_000, delay=5 * MILLISECOND, message=4096, sender=Sender.SLAVE, filter=0)
+    first, second, _ = Schedule(given).reached((hop,)).tolist()
+    assert (first, second) == (21 * MILLISECOND, 10**9 + 21 * MILLISECOND)
+
+
 def test_dropped_transactions_after_the_last_sent_one_are_reported() -> None:
     hop = Hop(64_000, message=4096, sender=Sender.SLAVE, filter=0)
     for sent in ([], [0]):
-        outcome = outcome_of(
-            [Route("m", (hop,))], {"m": Schedule(traffic([0, SECOND], [10, 10], [sent]))}, limit=0
-        )
-        assert outcome.links[0].overhead == 2 * 93 + 35 * (2 - len(sent))
+        given = traffic([0, SECOND, 2 * SECOND], [10] * 3, [sent])
+        outcome = outcome_of([Route("m", (hop,))], {"m": Schedule(given)}, limit=0)
+        assert outcome.links[0].overhead == 3 * 93 + 35 * (3 - len(sent))
 
 
 def test_a_transaction_that_is_dropped_beside_the_first_sent_one_is_known_with_it() -> None:

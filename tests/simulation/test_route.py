@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from dumpfilter.simulation.flow import (
     Departing,
     Down,
     Hop,
+    Received,
     cross,
     cross_together,
     nanoseconds_of_a_byte,
@@ -160,6 +162,29 @@ def test_many_transactions_on_links_that_are_simulated_together(message: int, ah
         assert received is not None
         assert np.array_equal(received[0], one.came - arrived // 1000)
         assert received[1:3] == (one.messages, one.told)
+
+
+def _together(size: npt.NDArray[np.int64], hop: Hop, rates: list[int | None]) -> list[Received | None]:
+    none = np.zeros(len(size), np.int64)
+    dropped = Dropped(none, none, none, none)
+    content, room = Content(none, size, None), room_for(size, hop.ahead)
+    return cross_together(Departing(content, none, none, none, dropped, none, room), hop, rates)
+
+
+def test_a_message_of_many_equal_transactions_on_links_that_are_simulated_together() -> None:
+    size, hop, rates = np.full(30_000, 55), Hop(message=1 << 20, ahead=20_000), [10**6, 10**7]
+    for received, rate in zip(_together(size, hop, [*rates]), rates, strict=True):
+        one = cross(np.zeros(len(size), np.int64), size, hop._replace(rate=rate))
+        assert received is not None
+        assert np.array_equal(received[0], one.came)
+
+
+def test_the_overhead_of_all_messages_of_a_transaction_counts_for_the_largest_number() -> None:
+    # A byte takes 8 * 10**9 / 999,983 ns, and fewer than EXACT // (8 * 10**9) bytes are exact.
+    rates: list[int | None] = [999_983, None]
+    size, hop = np.array([EXACT // (8 * 10**9) * 9 // 10]), Hop(message=1000)
+    assert None not in _together(size, hop, rates)
+    assert _together(size, hop._replace(message_overhead=150), rates) == [None, None]
 
 
 @given(traffic(), RATES)

@@ -103,6 +103,14 @@ def test_a_search_finds_the_limit_of_a_link(
         assert not _is_good(plan, given, found, worse, limit)
 
 
+def test_a_setting_of_one_link_leaves_the_others(plan: Plan, given: SetTraffic) -> None:
+    changed = Setting(
+        variant=Variant.MASTER, link=plan.nodes[1].channels[0].legs[-1].link, rate=250_000, delay=7_000
+    )
+    (run,) = _results(plan, given, changed).runs
+    assert [(link.rate, link.delay) for link in run.links] == [(300_000, 0), (250_000, 7_000)]
+
+
 def test_a_search_tells_that_no_rate_is_enough(plan: Plan, given: SetTraffic) -> None:
     search = Search("rate", Setting(variant=Variant.MASTER))
     (web, tail) = simulate(plan, {plan.origins[0]: given}, Options((), 60_000, searches=(search,))).found
