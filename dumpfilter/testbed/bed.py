@@ -170,7 +170,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                     reads = [one.source.name for one in feed.source.feeds]
                     if feed.link is not None and isinstance(feed.source, Master) and source in reads:
                         return feed.link
-            raise Unknown(f"there is no link {name!r}{did_you_mean(name, self.links)}")
+            raise Unknown(f"there is no link {name!r}; there are {', '.join(self.links) or 'no links'}")
         return found
 
     # -- waiting
