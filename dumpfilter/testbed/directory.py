@@ -80,7 +80,12 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
         directory = directory.absolute()
         # The directory of a topology that was killed has a state file.
         is_made = is_command and (not directory.exists() or (directory / STATE).exists())
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TestbedError(
+                f"{directory}: cannot be made: {error.strerror}: name an empty directory or a new one"
+            ) from None
         others = {path.name for path in directory.iterdir()} - {LOCK, LOGS}
         if others and not clean(directory):
             raise TestbedError(

@@ -30,6 +30,13 @@ def test_foreign_files_are_never_removed(tmp_path: Path) -> None:
         pass
     assert not clean(tmp_path)
     assert (tmp_path / "thesis.tex").exists()
+    with (
+        pytest.raises(
+            TestbedError, match=r"thesis.tex: cannot be made: File exists: name an empty directory"
+        ),
+        taken(tmp_path / "thesis.tex"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2]", "7", '{"version": 4}', '{"pid": 1, "resources": []}'])
