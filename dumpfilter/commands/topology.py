@@ -94,9 +94,9 @@ class TopologyOptions(Settings):
 
 def _show(output: JsonOption, told: Any, view: Callable[[Any], RenderableType]) -> None:
     """Print ``told``, the result of a call to a running topology, as JSON or as the tables that ``view`` makes."""
-    from rich.console import Console
+    from dumpfilter.analyse.report.terminal import output_console
 
-    output.show(told, lambda: Console(highlight=False).print(view(told)))
+    output.show(told, lambda: output_console().print(view(told)))
 
 
 class NodeOptions(TopologyOptions):
@@ -160,13 +160,12 @@ def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings) -
     """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and
     lags.
     """
-    from rich.console import Console
-
+    from dumpfilter.analyse.report.terminal import output_console
     from dumpfilter.testbed import up
     from dumpfilter.testbed.directory import ControlServer
     from dumpfilter.testbed.views import report_view, status_view, watch_status
 
-    console = Console(highlight=False)
+    console = output_console()
     with (
         up(topology, directory, keep=given.keep, timeout=given.timeout, is_command=True) as bed,
         ControlServer(bed),

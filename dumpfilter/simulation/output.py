@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
-from dumpfilter.analyse.report.terminal import print_json, table, warn
+from dumpfilter.analyse.report.terminal import output_console, print_json, table, warn
 from dumpfilter.analyse.report.text import human_bytes
 from dumpfilter.simulation.results import NodeFigures, Results, Run, microseconds, title_of, value_of
 
@@ -32,10 +32,10 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
     if json:
         print_json(results)
     else:
-        console = Console()
+        console = output_console()
         print_results(results, console)
         where = f"report: {output / REPORT}" if page else f"results: {output}"
-        console.print(where, soft_wrap=True, highlight=False)
+        console.print(where, soft_wrap=True)
     for warning in results.warnings:
         warn(progress, warning)
 

@@ -69,6 +69,17 @@ def text(cell: Cell) -> Text:
     return cell if isinstance(cell, Text) else Text("\n".join(map(visible, cell.split("\n"))))
 
 
+_WIDE = 10_000
+"""The columns of a pipe. No line of a table is as long."""
+
+
+def output_console() -> Console:
+    """Return a console on standard output. In a pipe no cell is wrapped, so that programs can search each row."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+
+
 def warn(console: Console, warning: str) -> None:
     """Print a warning. On a terminal it is wrapped. In a pipe it is one line, so that programs can search it."""
     from rich.text import Text

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.analyse.report.terminal import print_json, table, warn
+from dumpfilter.analyse.report.terminal import output_console, print_json, table, warn
 
 ODD = "a\x1b[2J\u202e[red]"
 
@@ -27,6 +27,14 @@ def test_plain_texts_are_escaped_and_are_no_markup() -> None:
     assert "│ a\\x1b[2J\\u202e[red] │     1 │" in shown
     assert "│ lines               │       │" in shown
     assert shown.splitlines()[-1].startswith("warning: a\\x1b[2J"), "a pipe gets a warning in one line"
+
+
+def test_a_pipe_has_a_row_of_a_table_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output_console().print(table(["name", "place"], [("x" * 90, "binlog.000001:16783035")], framed=False))
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["name", "place"],
+        ["x" * 90, "binlog.000001:16783035"],
+    ]
 
 
 def test_numbers_are_never_broken() -> None:
