@@ -238,7 +238,9 @@ class SourceFigures(Model):
     clock: str
     """The source of the commit times: ``gtid`` (GTID events), ``header`` (event headers) or ``measured``."""
     first_time: int | None
-    """The time of the first commit, Unix microseconds. None: there are no commits."""
+    """The time of the first commit, Unix microseconds (with the clock ``measured``: microseconds of the machine's
+    monotonic clock). None: there are no commits.
+    """
     last_time: int | None
     active_seconds: int
     """The time from the first to the last commit, without pauses of more than a day, seconds."""

@@ -126,7 +126,7 @@ def simulate(
     found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
         name=plan.name,
-        sources=tuple(_source(name, traffics[name]) for name in plan.origins if name in traffics),
+        sources=tuple(source_figures(name, traffics[name]) for name in plan.origins if name in traffics),
         topology=plan.topology,
         limit=options.limit,
         runs=runs,
@@ -296,7 +296,8 @@ def _traffic_of(load: float, routes: Iterable[Route]) -> str:
     return str((load, [(route.origin, hop.form, hop.filter) for route in routes for hop in route.hops]))
 
 
-def _source(name: str, traffic: SetTraffic) -> SourceFigures:
+def source_figures(name: str, traffic: SetTraffic) -> SourceFigures:
+    """Return the figures of the binlog set ``traffic``, which the node ``name`` wrote."""
     times = traffic.time
     return SourceFigures(
         node=name,

@@ -37,7 +37,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.simulation import flow, lag
 from dumpfilter.simulation import plan as plans
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
-from dumpfilter.simulation.simulate import Options, simulate
+from dumpfilter.simulation.simulate import Options, simulate, source_figures
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
@@ -165,6 +165,11 @@ def check(experiment: Experiment) -> None:
         for key in ("cut", "silent", "links"):
             _check_names(f"{where}.{key}", getattr(phase, key), links, "link")
         _check_names(f"{where}.killed", phase.killed, nodes, "node")
+        for node in experiment.loads.keys() & phase.killed:
+            raise OptionError(
+                f"{where}.killed: {node} has a load, whose statements would fail; kill another node, or leave out "
+                f"load.{node}"
+            )
     for node in experiment.loads:
         key = f"load.{node}"
         _check_names(key, [node], nodes, "node")
@@ -489,12 +494,12 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
         for repetition in range(1, experiment.repetitions + 1):
             measured = _run(experiment, variant, repetition, tell)
             found = [figures(measured, limit=limit)]
+            traffics = {name: one.traffic for name, one in measured.committed.items()}
+            sources = sources or tuple(source_figures(*one) for one in traffics.items())
             if is_simulated:
                 plan = plans.plan_topology(simulated(planned(experiment.topology, variant), measured.outages))
-                traffics = {name: one.traffic for name, one in measured.committed.items()}
                 results = simulate(plan, traffics, Options((measured.setting,), limit))
                 found += results.runs
-                sources = sources or results.sources
                 warnings += results.warnings
             runs += (one.model_copy(update={"repetition": repetition}) for one in found)
     return Results(

@@ -76,6 +76,10 @@ def test_the_topology_may_be_a_file_beside_the_experiment_or_a_short_string(tmp_
     [
         ('[[phase]]\nfor = "1s"\ncut = "m:wep"', r"phase\[1\].cut: there is no link 'm:wep'.*m:web"),
         ('[[phase]]\nfor = "1s"\nkilled = "wep"', r"phase\[1\].killed: there is no node 'wep'.*web"),
+        (
+            '[load.m]\nsql = "SELECT 1"\nevery = "1s"\n[[phase]]\nfor = "1s"\nkilled = "m"',
+            r"phase\[1\].killed: m has a load.*leave out load.m",
+        ),
         ('[[phase]]\nfor = "0s"', r"phase\[1\].for: input should be greater than 0"),
         ("[[phase]]\nfor = 3", r"phase\[1\].for: .*write a text with a unit"),
         ('[[phase]]\nname = "load"', r"phase\[1\].for: is missing"),
@@ -92,6 +96,7 @@ def test_the_topology_may_be_a_file_beside_the_experiment_or_a_short_string(tmp_
     ids=[
         "link",
         "node",
+        "a load's node",
         "time",
         "unit",
         "missing",

@@ -100,6 +100,19 @@ def test_statements_reach_slaves_and_replicas_and_plain_replication_sends_everyt
     assert len(plain.links[0].outages) == 1
 
 
+def test_a_run_with_a_killed_node_is_measured_and_not_simulated() -> None:
+    topology = Topology(
+        (Node(name="w", workload=Workload(size=100_000)), master("m", "w"), slave("web", "m"))
+    )
+    phases = (Phase(seconds=0.3, killed="web"),)
+    results = run_experiment(Experiment(name="kill", topology=topology, phases=phases))
+    (run,) = results.runs
+    assert run.method is Method.MEASURED
+    (source,) = results.sources
+    assert (source.node, source.transactions) == ("w", run.nodes[0].transactions)
+    assert "nothing was simulated" in results.warnings[0]
+
+
 def test_a_load_that_fails_ends_the_experiment_in_its_phase() -> None:
     topology = Topology((server("db"), master("m", "db"), slave("web", "m")))
     told: list[str] = []
