@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.ranges import MOST_GROUPS, Range, grouped
+from dumpfilter.spark_jobs.engines import Amount, ThreadRunner
+from dumpfilter.spark_jobs.ranges import MOST_GROUPS, Range, amount_of, grouped
 
 
 def ranges_of_sizes(sizes: list[int]) -> list[Range]:
@@ -38,3 +38,12 @@ def test_groups_become_smaller_towards_the_end() -> None:
 def test_a_set_that_is_small_for_its_cores_has_small_groups() -> None:
     ranges = ranges_of_sizes([10] * 16)
     assert grouped(ranges, 10, ThreadRunner(16)) == [(one,) for one in ranges]
+
+
+def test_a_group_ends_with_the_range_by_which_it_has_the_asked_size() -> None:
+    ranges = ranges_of_sizes([9] * 6)
+    assert [len(group) for group in grouped(ranges, 10, ThreadRunner(16))] == [2, 2, 2]
+
+
+def test_the_amount_is_the_size_of_all_ranges() -> None:
+    assert amount_of(ranges_of_sizes([10, 20, 5])) == Amount("parts", 35)

@@ -17,6 +17,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.index.time_spans import spans_of
+from dumpfilter.spark_jobs import ranges as ranges_module
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.ranges import (
     FIRST,
@@ -85,6 +86,29 @@ def test_the_quick_pass_finds_what_a_whole_scan_finds(recording: Path) -> None:
         assert quick == index_file(
             FilePart(0, str(path), last=True), ReadOptions(on_corrupt="skip", verify=False, range_size=2000)
         )
+
+
+@pytest.mark.parametrize("block_size", [100, 1 << 20])
+def test_the_index_pass_reports_all_bytes_for_the_progress_bar(
+    block_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr(ranges_module, "step", steps.append)
+    found = index_file(
+        FilePart(0, str(ORACLE / "mysql-row" / "bin.000001"), last=False), ReadOptions(block_size=block_size)
+    )
+    assert found.damage is None
+    assert sum(steps) == found.end - found.bounds[0]
+
+
+def test_a_file_without_transactions_has_no_bounds(tmp_path: Path) -> None:
+    file = tmp_path / "bin.000001"
+    with open(ORACLE / "mysql-row" / "bin.000001", "rb") as whole:
+        first, second = itertools.islice(iter_events(whole, file="whole"), 2)
+        whole.seek(0)
+        file.write_bytes(whole.read(second.offset))
+    found = index_file(FilePart(0, str(file), last=False))
+    assert (found.bounds, found.end, found.transactions) == ((), first.offset + len(first.raw), 0)
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")

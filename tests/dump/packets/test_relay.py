@@ -209,6 +209,7 @@ def test_a_gtid_event_is_that_of_the_server(version: str, checksum: bool) -> Non
     events, length = GtidSynthesis(fd).gtids((b"u" * 16, ""), 7, 3, 21, 1_700_000_000, 4711)
     assert isinstance(length, int)
     assert len(events) == 3 * length
+    assert GtidSynthesis(fd).size == length + 38 + 27 + 2 * 4 * checksum
     for number in range(3):
         raw = bytes(events[number * length : (number + 1) * length])
         header = EventHeader.unpack(raw)
@@ -247,6 +248,18 @@ def test_a_tagged_gtid_event_is_that_of_the_server(tag: str, number: int) -> Non
     assert gtid.immediate_commit_timestamp == last.original_commit_timestamp == 1_700_000_000_000_000
     assert last.immediate_server_version == last.original_server_version == 90704
     assert last.transaction_length == len(events) + 42 + 31
+
+
+def test_tagged_gtid_events_are_numbered_one_by_one() -> None:
+    fd = replace(_description(), server_version="9.7.4")
+    events, lengths = GtidSynthesis(fd).gtids((b"u" * 16, "tag"), 7, 3, 21, 1_700_000_000, 4711)
+    assert not isinstance(lengths, int)
+    ends = np.cumsum(lengths)
+    bounds = zip(ends - lengths, ends, strict=True)
+    found = [decode_gtid_tagged(fd.body(bytes(events[start:end]))) for start, end in bounds]
+    assert [(one.gtid, one.sequence_number) for one in found] == [
+        (MysqlGtid(b"u" * 16, 7 + n, "tag"), 21 + n) for n in range(3)
+    ]
 
 
 def _description() -> FormatDescription:

@@ -11,6 +11,7 @@ import pytest
 from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.gap_events import Gap, make_gap
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets import stand_ins
 from dumpfilter.dump.packets.stand_ins import StandIns, StandInSizes, Stretches, at_most
@@ -120,6 +121,17 @@ def test_stretches_end_at_pieces_and_events_of_the_file(
     each = [len(one) for one in domains.values()]
     assert told.take_stretches() == Stretches(sum(each), max(each, default=0))
     assert told.take_stretches() == Stretches()
+
+
+def test_a_gap_event_of_a_relay_log_ends_no_stretch() -> None:
+    head, made = binlog_of([]), binlog_of([1])
+    fd = scanned(head, 1 << 22).file.format_description
+    gap = make_gap(Gap(5000, runs=((struct.pack("<II", 1, 2), 2, 3),)), server_id=1, checksum=fd.checksum)
+    file = scanned(made + gap + made[len(head) :], 1 << 22)
+    told = StandInSizes(file.sources)
+    for segment in file.segments:
+        told.of(segment)
+    assert told.take_stretches() == Stretches(1, 1)
 
 
 @pytest.mark.parametrize(

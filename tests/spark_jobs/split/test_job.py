@@ -98,10 +98,13 @@ def check_parts_of(made: Made, files: list[Path], tmp_path: Path) -> None:
 
 
 def test_no_file_can_be_read(tmp_path: Path) -> None:
-    (tmp_path / "bin.000001").write_bytes(b"nothing")
-    with pytest.raises(BinlogMissing, match="no file of the set can be read"):
-        split_here([tmp_path / "bin.000001"], tmp_path / "out", SplitOptions(on_corrupt="skip"))
-    assert nothing_but(tmp_path, "bin.000001")
+    files = [tmp_path / "bin.000001", tmp_path / "bin.000002"]
+    for file in files:
+        file.write_bytes(b"nothing")
+    with pytest.raises(BinlogMissing, match="no file of the set can be read") as caught:
+        split_here(files, tmp_path / "out", SplitOptions(on_corrupt="skip"))
+    assert caught.value.file == "bin.000001"
+    assert nothing_but(tmp_path, "bin.000001", "bin.000002")
 
 
 @pytest.mark.parametrize("number", [0, 1])
