@@ -211,7 +211,7 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
                 with contextlib.suppress(NotUp):
                     # An earlier topology may still run in the directory.
                     is_up = ask(directory, "pid") == process.pid
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             process.terminate()
             process.wait()
             raise

@@ -111,8 +111,11 @@ def show_live_table(directory: Path) -> None:
     assert not directory.exists()
 
 
-def test_a_start_that_sigterm_ends_has_its_exit_code(directory: Path) -> None:
-    with subprocess.Popen(command(directory, SMALL), stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("options", [[], ["--detach"]], ids=["in the foreground", "in the background"])
+def test_a_start_that_sigterm_ends_has_its_exit_code_and_leaves_nothing(
+    directory: Path, options: list[str]
+) -> None:
+    with subprocess.Popen(command(directory, SMALL, *options), stderr=subprocess.PIPE) as process:
         while not (directory / "state.json").exists():
             assert process.poll() is None
         process.terminate()
