@@ -13,6 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import BinlogUnsupported
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, MAGIC
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gap_events import Gap, make_gap
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
@@ -30,7 +34,7 @@ from dumpfilter.spark_jobs.ranges import (
     ranges_of,
 )
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
-from tests.strategies import MadeBinlog, binlogs
+from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 
@@ -101,14 +105,39 @@ def test_the_index_pass_reports_all_bytes_for_the_progress_bar(
     assert sum(steps) == found.end - found.bounds[0]
 
 
-def test_a_file_without_transactions_has_no_bounds(tmp_path: Path) -> None:
+def test_a_part_without_a_whole_transaction_has_no_bounds(tmp_path: Path) -> None:
     file = tmp_path / "bin.000001"
     with open(ORACLE / "mysql-row" / "bin.000001", "rb") as whole:
-        first, second = itertools.islice(iter_events(whole, file="whole"), 2)
+        _, _, gtid, following = itertools.islice(iter_events(whole, file="whole"), 4)
         whole.seek(0)
-        file.write_bytes(whole.read(second.offset))
+        data = bytearray(whole.read(following.offset))
+    # The server still writes the file.
+    data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    file.write_bytes(data)
+    found = index_file(FilePart(0, str(file), last=True, start=gtid.offset))
+    assert (found.bounds, found.end, found.transactions) == ((), gtid.offset, 0)
+
+
+MYSQL, MARIADB = (
+    next(one.format_description() for one in DIALECTS if one.family == family)
+    for family in ("mysql", "mariadb")
+)
+
+
+def test_a_relay_log_repeats_its_format_and_has_gaps_that_are_no_transactions(tmp_path: Path) -> None:
+    file = tmp_path / "relay.000001"
+    gap = make_gap(Gap(5000), server_id=1, checksum=FormatDescription.parse(MYSQL).checksum)
+    file.write_bytes(MAGIC + MYSQL + gap + MYSQL)
     found = index_file(FilePart(0, str(file), last=False))
-    assert (found.bounds, found.end, found.transactions) == ((), first.offset + len(first.raw), 0)
+    assert (found.transactions, found.end) == (0, file.stat().st_size)
+
+
+def test_the_format_of_events_must_not_change_inside_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "relay.000001"
+    file.write_bytes(MAGIC + MYSQL + MARIADB)
+    with pytest.raises(BinlogUnsupported, match="the format of events changes") as caught:
+        index_file(FilePart(0, str(file), last=False))
+    assert (caught.value.file, caught.value.position) == ("relay.000001", FIRST + len(MYSQL))
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")
