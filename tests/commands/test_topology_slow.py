@@ -175,6 +175,9 @@ def test_an_experiment(tmp_path: Path) -> None:
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(directory: Path) -> None:
     text = "m[server=mariadb, program=/nowhere/mariadbd] >> f >> web"
+    late = ask(directory, "up", SMALL, "--timeout", "0s")
+    assert "m: the master did not get ready after 0 s, its time limit; allow more time" in late.stderr
+    assert not directory.exists()
     for options in ([], ["--detach"]):
         failed = ask(directory, "up", text, *options)
         assert failed.returncode != 0

@@ -327,7 +327,8 @@ def start_process(
         if code is None or not any(words in told.lower() for words in _PORT_TAKEN):
             break
     end_process(process, in_order=False, timeout=STOP_TIMEOUT)
-    how = lack if code is None else f"ended with exit code {code}"
+    late = f"{lack} after {timeout:g} s, its time limit; allow more time, or see the end of its log"
+    how = late if code is None else f"ended with exit code {code}"
     raise StartFailed(f"{title} {how}:\n{told[-_LOG_SHOWN:]}")
 
 
