@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.thread import DumpThread, Exclusion
+from dumpfilter.dump.thread import DumpThread, Exclusion, Reach
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
 from dumpfilter.filter.filter import Filter
@@ -205,3 +206,36 @@ def test_a_filter_does_not_change_inside_a_transaction() -> None:
             break
     with pytest.raises(AssertionError):
         thread.change_filter(flags)
+
+
+@given(file=_files(), had=st.sets(st.integers(1, 60)))
+def test_a_segment_overlaps_if_the_slave_has_a_number_between_its_lowest_and_highest(
+    file: ScannedFile, had: set[int]
+) -> None:
+    executed = empty_set(_family(file))
+    numbers: dict[int, set[int]] = {}
+    for source in range(file.sources.count):
+        numbers[source] = {number for number in had if (number + source) % 2}
+        for number in numbers[source]:
+            executed.add_range(file.sources.key(source), number, number)
+    exclusion = Exclusion(file.sources, executed, None)
+    for segment in file.segments:
+        gtids: dict[int, list[int]] = {}
+        for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
+            if source >= 0:
+                gtids.setdefault(source, []).append(number)
+        expected = any(
+            min(given) <= number <= max(given)
+            for source, given in gtids.items()
+            for number in numbers[source]
+        )
+        assert exclusion.overlaps(Reach.of(segment)) == expected
+
+
+def test_a_position_inside_a_transaction_is_an_error_that_names_the_nearest_places() -> None:
+    file = scanned(max(_RECORDINGS.values(), key=len), 1 << 30)
+    segment = max(file.segments, key=lambda one: len(one.offset))
+    start, end = segment.boundaries[3:5].tolist()
+    thread = file.thread(_flags(file, [], []), position=start + 1)
+    with pytest.raises(PositionError, match=f"the nearest places are {start} and {end}"):
+        thread.plan(segment)

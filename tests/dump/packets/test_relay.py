@@ -22,7 +22,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, GtidSynthesis, find_dropped, with_stand_ins
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Rule
 from dumpfilter.slave.applier import gtid_of
@@ -331,3 +331,10 @@ def test_stand_ins_keep_their_sequence_numbers_if_the_replica_has_gtids_between_
     assert [(one.gtid, one.sequence_number) for one in gtids] == [
         (MysqlGtid(source, number, ""), number - 10) for number in (14, 17, 18, 19)
     ]
+
+
+def test_the_gtids_of_gap_events_may_overlap_those_of_a_replica() -> None:
+    gap = make_gap(Gap(500, runs=((b"u" * 16, 11, 19),)), server_id=1, checksum=True)
+    file = scanned(_empty() + gap, 1 << 16)
+    (segment,) = file.segments
+    assert Reach.of(segment).gtids == {0: (11, 19)}
