@@ -11,6 +11,7 @@ import contextlib
 import functools
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -215,7 +216,9 @@ def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
             process.terminate()
             process.wait()
             raise
-    typer.echo(f"up in {directory}; dumpfilter topology down ends it")
+    is_default = directory == Path(os.environ.get("DUMPFILTER_TOPOLOGY") or DIRECTORY)
+    down = "dumpfilter topology down" + ("" if is_default else f" -d {shlex.quote(str(directory))}")
+    typer.echo(f"up in {directory}; {down} ends it")
 
 
 @verb()

@@ -127,6 +127,7 @@ def test_a_start_that_sigterm_ends_has_its_exit_code_and_leaves_nothing(
 def test_a_topology_in_the_background_and_after_its_death_one_on_a_terminal(directory: Path) -> None:
     started = ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT)
     assert started.returncode == 0, started.stderr
+    assert started.stdout == f"up in {directory}; dumpfilter topology down -d {directory} ends it\n"
     assert ask(directory, "wait", "--done", "--timeout", LIMIT).stderr == ""
     assert ask(directory, "check", "--timeout", LIMIT).stderr == ""
     status = status_of(directory)
