@@ -338,3 +338,16 @@ def test_the_gtids_of_gap_events_may_overlap_those_of_a_replica() -> None:
     file = scanned(_empty() + gap, 1 << 16)
     (segment,) = file.segments
     assert Reach.of(segment).gtids == {0: (11, 19)}
+
+
+def test_stand_ins_after_a_gtid_event_of_mysql_57_go_on_with_its_sequence_number() -> None:
+    """The sequence_number is the last field of that event."""
+    fd, source = replace(_description(), server_version="5.7.44-log"), b"u" * 16
+    gtid = GtidSynthesis(fd).gtids((source, ""), 10, 1, 41, 9, 500)[0]
+    begin = make_event(EventType.QUERY, BEGIN, timestamp=9, end_log_pos=560, checksum=True)
+    xid = make_event(EventType.XID, bytes(8), timestamp=9, end_log_pos=600, checksum=True)
+    gap = make_gap(Gap(900, runs=((source, 11, 12),)), server_id=1, checksum=True)
+    relay = with_rotate(_empty() + bytes(gtid) + begin + xid + gap, fd)
+    stream, _ = through_relay(relay, [], empty_set("mysql"), chunk_size=1, segment_size=1 << 16)
+    numbers = [one.sequence_number for event in events_of(stream, fd) if (one := _decoded(event))]
+    assert numbers == [41, 42, 43]
