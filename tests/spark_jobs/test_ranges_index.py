@@ -33,6 +33,7 @@ from dumpfilter.spark_jobs.ranges import (
     look_for_xa,
     ranges_of,
 )
+from tests.dump.test_xa import Made
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import DIALECTS, MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
@@ -172,3 +173,11 @@ def test_looking_for_xa_transactions() -> None:
         ends = [xid for one in followed for xid, _ in one.prepared]
         assert (len(ends) > 0) == (len(ranges) > 1)
         assert len(set(ends)) == len(ends)
+
+
+def test_an_xa_transaction_with_an_event_for_every_slave_has_no_tables(tmp_path: Path) -> None:
+    made = Made()
+    made.prepare("a", "logs", "?")
+    path = made.write(tmp_path).with_name("bin.000001")
+    (whole,) = ranges_of(index_file(FilePart(0, str(path), last=False)))
+    assert [*look_for_xa(whole).prepared.values()] == [None]
