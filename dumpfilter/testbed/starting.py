@@ -66,12 +66,7 @@ def up(
         checked = topology_from(topology)
         check_topology(checked)
         ground = Ground(
-            checked,
-            place,
-            keeper,
-            holds_files=hold,
-            start_timeout=timeout,
-            wait_timeout=wait_timeout,
+            checked, place, keeper, holds_files=hold, start_timeout=timeout, wait_timeout=wait_timeout
         )
         bed = Testbed(ground, links, closing)
         closing.callback(bed.down)

@@ -238,9 +238,7 @@ Size = Annotated[
 ]
 Down = Annotated[Outage, _unit(parse_outage, "60s-120s"), PlainSerializer(format_outage)]
 Speed = Annotated[
-    float | None,
-    BeforeValidator(_speed),
-    PlainSerializer(lambda speed: AT_ONCE if speed is None else speed),
+    float | None, BeforeValidator(_speed), PlainSerializer(lambda speed: AT_ONCE if speed is None else speed)
 ]
 
 
