@@ -171,6 +171,11 @@ def _together(size: npt.NDArray[np.int64], hop: Hop, rates: list[int | None]) ->
     return cross_together(Departing(content, none, none, none, dropped, none, room), hop, rates)
 
 
+@pytest.mark.parametrize("hop", [Hop(delay=1000), Hop(jitter=1000), Hop(downs=(Down(0, 1, 1),))])
+def test_links_with_a_delay_or_outages_are_simulated_one_by_one(hop: Hop) -> None:
+    assert _together(np.full(9, 100), hop, [10**6, 10**7]) == [None, None]
+
+
 def test_a_message_of_many_equal_transactions_on_links_that_are_simulated_together() -> None:
     size, hop, rates = np.full(30_000, 55), Hop(message=1 << 20, ahead=20_000), [10**6, 10**7]
     for received, rate in zip(_together(size, hop, [*rates]), rates, strict=True):
