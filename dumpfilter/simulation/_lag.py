@@ -30,9 +30,9 @@ def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
 def _selected(lags, sample, rank):
     """Return the number that would have the index ``rank`` if ``lags`` were sorted (see :func:`select`).
 
-    The search counts the lags that are at most a limit, and changes the limit
-    until it divides the lags at the number. Vector instructions count many lags at once. numpy's partition takes
-    several times as long on processors with slow AVX-512 instructions.
+    The search counts the lags that are at most a limit, and changes the limit until it divides the lags at the number.
+    Vector instructions count many lags at once. numpy's partition takes several times as long on processors with slow
+    AVX-512 instructions.
     """
     # ``below`` lags are at most ``least``, ``within`` lags are at most ``most``, and the number is between the two.
     least, below = -1, 0
