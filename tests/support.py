@@ -18,6 +18,18 @@ from dumpfilter.index.subjects import Subjects
 DATA = Path(__file__).parent / "oracle" / "data"
 
 
+STATUS_COLUMNS = (
+    "Replicate_Do_DB",
+    "Replicate_Ignore_DB",
+    "Replicate_Do_Table",
+    "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table",
+    "Replicate_Wild_Ignore_Table",
+    "Replicate_Rewrite_DB",
+)
+"""The columns of SHOW REPLICA STATUS with the rules of a filter, in the order of the kinds of rules."""
+
+
 def binlogs_in(directory: Path, pattern: str = "*") -> list[Path]:
     """Return the binlogs in a directory in order, without MariaDB's GTID indexes."""
     return sorted(path for path in directory.glob(f"{pattern}.[0-9]*") if path.suffix[1:].isdigit())

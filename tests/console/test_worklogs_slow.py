@@ -21,6 +21,7 @@ from tests.mariadb import MariaDb
 from tests.slave.driven import Master as Served
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
+from tests.support import STATUS_COLUMNS
 
 SOURCE = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1 FOR CHANNEL"
 # "PERFORMANCE_SCHEMA" in the worklog, which real servers know only with lower_case_table_names=1
@@ -31,16 +32,6 @@ STARTUP = "STARTUP_OPTIONS"
 STARTUP_FOR_CHANNEL = "STARTUP_OPTIONS_FOR_CHANNEL"
 CHANGE = "CHANGE_REPLICATION_FILTER"
 CHANGE_FOR_CHANNEL = "CHANGE_REPLICATION_FILTER_FOR_CHANNEL"
-
-STATUS_COLUMNS = (
-    "Replicate_Do_DB",
-    "Replicate_Ignore_DB",
-    "Replicate_Do_Table",
-    "Replicate_Ignore_Table",
-    "Replicate_Wild_Do_Table",
-    "Replicate_Wild_Ignore_Table",
-    "Replicate_Rewrite_DB",
-)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from dumpfilter.filter.rules import (
     unique,
 )
 from tests.filter.plain import naive_match, parse_pattern
+from tests.support import STATUS_COLUMNS
 
 EFFECTIVE = FilterSemantics.EFFECTIVE
 
@@ -184,15 +185,7 @@ def test_anything(text: str) -> None:
 
 
 def test_columns_of_show_replica_status() -> None:
-    assert [kind.status_column for kind in RuleKind] == [
-        "Replicate_Do_DB",
-        "Replicate_Ignore_DB",
-        "Replicate_Do_Table",
-        "Replicate_Ignore_Table",
-        "Replicate_Wild_Do_Table",
-        "Replicate_Wild_Ignore_Table",
-        "Replicate_Rewrite_DB",
-    ]
+    assert tuple(kind.status_column for kind in RuleKind) == STATUS_COLUMNS
 
 
 def test_unique() -> None:
