@@ -8,7 +8,6 @@ compilation takes about half a minute of processor time, on all cores, and needs
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import fcntl
 import multiprocessing
 import os
@@ -27,26 +26,12 @@ def compile_kernels() -> int:
     If another process compiles at the moment, wait for its end first. Raises ImportError without numba, and OSError if
     the C compiler fails or no directory can be written to.
     """
-    with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
+    with extensions.writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
         missing = [file for file in extensions.modules() if extensions.find(file) is None]
         if missing:
             _compile(missing, lock)
     return len(missing)
-
-
-def _writable(file: Path) -> Path:
-    """Return the first directory for the extension module (``.so``) of the source ``file`` that this process may write
-    to.
-
-    Missing directories are created. Raises OSError if no directory can be written to.
-    """
-    for directory in extensions.directories(file):
-        with contextlib.suppress(OSError):
-            directory.mkdir(parents=True, exist_ok=True)
-        if os.access(directory, os.W_OK):
-            return directory
-    raise OSError(f"{directory} cannot be written to, so that there is no place for compiled code")
 
 
 def _compile(files: list[Path], lock: IO[str]) -> None:
@@ -73,7 +58,7 @@ def _compile_one(file: Path, support: Path) -> str:
     from dumpfilter.base.compiler import build
 
     name = ".".join(("dumpfilter", *file.relative_to(extensions.PACKAGE).with_suffix("").parts))
-    directory = _writable(file)
+    directory = extensions.writable(file)
     beside = directory / f"{file.stem}.{os.getpid()}.new"
     build.compile_module(name, support, beside)
     beside.replace(directory / extensions.file_name(file))

@@ -148,9 +148,10 @@ class FileScanner:
 
     Parameters:
         name, format_description: the file's name, and its format description event.
-        subjects, sources: the registers that number the subjects (tables and statements that filters decide about) and
-            the GTID sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set. The scan adds
-            new ones.
+        subjects: the register that numbers the subjects (tables and statements that filters decide about) of the whole
+            binlog set. The scan adds new ones.
+        sources: the register that numbers the GTID sources (server UUIDs, or MariaDB's domain and server ids) of the
+            whole set. The scan adds new ones.
         verify: whether the scan checks the checksums of events.
         statements: whether the scan reads the text of statements. If so, no event keeps the subject PENDING or
             PENDING_XA, which the compiled scan gives to statements. Callers that only need the boundaries of

@@ -10,9 +10,9 @@ Rows of bars (:class:`Bars`) are plain HTML, which needs no script. Charts (:cla
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -23,7 +23,7 @@ import jinja2
 from markupsafe import Markup
 
 from dumpfilter.analyse.report import text as T
-from dumpfilter.base.compiler.extensions import directories
+from dumpfilter.base.compiler.extensions import writable
 from dumpfilter.base.printable import visible
 
 Json = dict[str, Any]
@@ -125,8 +125,9 @@ def _engine(package: str) -> jinja2.Environment:
     """Return the Jinja environment of a package's templates. It compiles each template once, and stores the result
     where Python stores compiled modules, because a compilation takes 0.1 s.
     """
-    writable = (one for one in directories(Path(__file__)) if os.access(one, os.W_OK))
-    compiled = next(map(jinja2.FileSystemBytecodeCache, map(str, writable)), None)
+    compiled = None
+    with contextlib.suppress(OSError):
+        compiled = jinja2.FileSystemBytecodeCache(str(writable(Path(__file__))))
     folders = [jinja2.PackageLoader(one, _TEMPLATES) for one in (package, str(__package__))]
     engine = jinja2.Environment(
         loader=jinja2.ChoiceLoader(folders),

@@ -8,6 +8,7 @@ of the texts and the type of processor. This module needs the standard library a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.machinery
@@ -75,6 +76,19 @@ def directories(file: Path) -> Iterator[Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     if cache.is_absolute():  # A user without a home has none.
         yield cache.joinpath("dumpfilter", *file.relative_to(PACKAGE).parent.parts)
+
+
+def writable(file: Path) -> Path:
+    """Return the first of the :func:`directories` of a Python source file that this process may write to.
+
+    Missing directories are created. Raises OSError if no directory can be written to.
+    """
+    for directory in directories(file):
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+        if os.access(directory, os.W_OK):
+            return directory
+    raise OSError(f"{directory} cannot be written to, so that there is no place for compiled code")
 
 
 def find(file: Path) -> Path | None:
