@@ -2,14 +2,14 @@
 
 :func:`explain_set` and :func:`explain_events` explain all events of a binlog set. :func:`explain_statement` explains
 one statement from its text, with the steps through the MySQL manual's flow chart of how a replica evaluates its rules.
-The output of ``dumpfilter explain`` is tables on a terminal, tab-separated lines in a pipe, or JSON.
+The output of ``dumpfilter explain`` is tables, one line for each event, or JSON.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from rich.text import Text
 from dumpfilter.analyse.lint.findings import FilterWarning, listed, warning_as_dict
 from dumpfilter.analyse.lint.knowledge import Gatherer
 from dumpfilter.analyse.lint.linting import lint
-from dumpfilter.analyse.report.terminal import Cell, table
+from dumpfilter.analyse.report.terminal import table
 from dumpfilter.base.printable import visible
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import event_name
@@ -511,8 +511,9 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
         )
         for each in shown
     ]
-    heads = ("what", "USE", "events", "bytes", "verdict", "step", "rule")
-    _print_table(console, "What becomes of it", heads, rows)
+    numbers = ("events", "bytes")
+    heads = ("what", "USE", *numbers, "verdict", "step", "rule")
+    console.print(table(heads, rows, title="What becomes of it", numbers=numbers))
     if len(found.subjects) > top:
         hidden = len(found.subjects) - top
         console.print(f"… and {hidden} smaller ones (--top {len(found.subjects)} shows all)")
@@ -520,7 +521,8 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
         console.print(Text(f"{step.name}: {step.value}"), soft_wrap=True)
     if found.others:
         sums = [(why, f"{events:,}", f"{size:,}") for why, (events, size) in found.others.items()]
-        _print_table(console, "Events that no rule is asked about", ("why", "events", "bytes"), sums)
+        title = "Events that no rule is asked about"
+        console.print(table(("why", *numbers), sums, title=title, numbers=numbers))
     counts = found.counts
     console.print(
         f"sent: {counts.events_sent:,} of {counts.events_read:,} events, {counts.bytes_sent:,} of "
@@ -592,13 +594,3 @@ def _colored(word: str) -> Text:
 
 def _print_rules(filters: Filters, console: Console) -> None:
     console.print(_text("rules: " + (" ".join(rules_as_list(filters)) or "none")), soft_wrap=True)
-
-
-def _print_table(console: Console, title: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print a table on a terminal, or tab-separated lines into a pipe."""
-    if console.is_terminal:
-        console.print(table(heads, rows, title=title, numbers=("events", "bytes")))
-        return
-    for cells in (heads, *rows):
-        # The library rich would replace tabs by spaces, so the lines are written without it.
-        print("\t".join(visible(str(cell)) for cell in cells), file=console.file)

@@ -42,6 +42,7 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import REPORT
+    from dumpfilter.analyse.report.terminal import output_console
     from dumpfilter.spark_jobs.bandwidth import output
 
     definitions = slaves.definitions()
@@ -54,9 +55,9 @@ def bandwidth_command(
     output.write_results(results, given.output, measured)
 
     def print_results() -> None:
-        console = Console()
+        console = output_console()
         output.print_results(results, console, given.top)
-        console.print(f"report: {given.output / REPORT}", soft_wrap=True, highlight=False)
+        console.print(f"report: {given.output / REPORT}", soft_wrap=True)
 
     given.show(results, print_results)
     output.print_warnings(results, progress)

@@ -63,12 +63,12 @@ def explain_command(
 
     from dumpfilter.analyse import explain
     from dumpfilter.analyse.lint.findings import print_briefly
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import output_console, print_json
     from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 
     given.check(binlogs.binlogs or [])
     options = rules.filter_options(write_rules)
-    console = Console(highlight=False)
+    console = output_console()
     if given.statement:
         server, _, version = (given.family or "mysql").partition("-")
         family: Family = "mariadb" if server == "mariadb" else "mysql"

@@ -40,6 +40,7 @@ def inspect_command(
 
     from dumpfilter.analyse.by_heading import OverTimeOptions
     from dumpfilter.analyse.inspection import inspect_set, render_inspection
+    from dumpfilter.analyse.report.terminal import output_console
 
     if given.over_time is None:
         given.refuse(["period"], "needs --over-time: write --over-time schema, or --over-time table")
@@ -50,4 +51,4 @@ def inspect_command(
         top=given.top,
         over_time=None if given.over_time is None else OverTimeOptions(given.over_time, given.period),
     )
-    given.show(found.as_dict(), lambda: render_inspection(found, Console(), top=given.top))
+    given.show(found.as_dict(), lambda: render_inspection(found, output_console(), top=given.top))

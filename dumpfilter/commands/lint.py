@@ -39,7 +39,7 @@ def lint_command(
     from dumpfilter.analyse.lint.findings import FilterWarning, Level, print_warnings, warning_as_dict
     from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.lint.linting import lint
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import output_console, print_json
     from dumpfilter.base.printable import visible
 
     definitions = slaves.definitions()
@@ -69,7 +69,7 @@ def lint_command(
         ]
         print_json({"filters": listed, "is_whole": knowledge.is_whole})
     else:
-        console = Console(highlight=False)
+        console = output_console()
         alike: dict[tuple[FilterWarning, ...], list[str]] = {}
         for name, warnings in found.items():
             alike.setdefault(warnings, []).append(name)

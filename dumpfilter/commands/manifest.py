@@ -27,11 +27,10 @@ def manifest_command(given: ManifestSettings) -> None:
 
         dumpfilter manifest parts --binlog shop
     """
-    from rich.console import Console
-
+    from dumpfilter.analyse.report.terminal import output_console
     from dumpfilter.analyse.split_set import Manifest, render_manifest
 
     manifest = Manifest.load(given.directory)
     binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]
     shown = manifest.model_copy(update={"binlogs": binlogs})
-    given.show(shown, lambda: render_manifest(manifest, binlogs, Console()))
+    given.show(shown, lambda: render_manifest(manifest, binlogs, output_console()))

@@ -43,7 +43,7 @@ def split_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.report.terminal import warn
+    from dumpfilter.analyse.report.terminal import output_console, warn
     from dumpfilter.analyse.split_set import render_split
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
@@ -55,7 +55,7 @@ def split_command(
         result = split(binlogs.source(), given.output, runner, options)
 
     def print_split() -> None:
-        render_split(result.manifest, given.output, Console(), already=result.already)
+        render_split(result.manifest, given.output, output_console(), already=result.already)
         for warning in result.manifest.warnings:
             warn(progress, warning)
 

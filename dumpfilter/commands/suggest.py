@@ -38,7 +38,7 @@ def suggest_command(
     from rich.console import Console
 
     from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
-    from dumpfilter.analyse.report.terminal import warn
+    from dumpfilter.analyse.report.terminal import output_console, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.suggest.job import suggest
@@ -55,7 +55,7 @@ def suggest_command(
 
     runner = ThreadRunner(console=progress)
     found = suggest(source, definitions, runner, options, knowledge if can_lint else None)
-    given.show(found, lambda: print_suggestions(found, Console(), top=given.top))
+    given.show(found, lambda: print_suggestions(found, output_console(), top=given.top))
     if given.lint and not can_lint:
         warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")
     for warning in found.warnings:

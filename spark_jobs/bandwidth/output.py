@@ -214,10 +214,10 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
         _print_month(results, groups[:top], console)
     if len(groups) > top:
         more = f"{len(groups) - top:,} more row{'s' if len(groups) > top + 1 else ''}"
-        console.print(f"… and {more} (--top {len(groups)} shows all)", highlight=False)
+        console.print(f"… and {more} (--top {len(groups)} shows all)")
     remarks = [*results.remarks, f"~ is an estimate with zstd {compression_name(results)}."]
     for remark in remarks:
-        console.print(remark, markup=False, highlight=False)
+        console.print(remark, markup=False)
 
 
 def print_warnings(results: Results, console: Console) -> None:

@@ -194,24 +194,21 @@ def _print_plan(plan: Plan, console: Console, about: str) -> None:
     if plan.nothing_passes:
         whose = "their" if len(plan.slaves) > 1 else "its"
         told = f"no row and no statement on a table passes {whose} rules. Check the names in them:"
-        console.print(Padding(Text(told, style="yellow"), (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(Text(told, style="yellow"), (0, 0, 0, 2), expand=False))
         for rule in plan.rules:
-            console.print(f"      {escape(visible(rule))}", soft_wrap=True, highlight=False)
+            console.print(f"      {escape(visible(rule))}", soft_wrap=True)
     elif not plan.steps:
         console.print("  no further rule saves 1 % without dropping everything, or breaking something")
     for step, line in zip(plan.steps, plan.option_lines, strict=True):
         # A line for my.cnf is never wrapped, so that it can be copied.
-        console.print(f"  {escape(visible(line))}", soft_wrap=True, highlight=False)
+        console.print(f"  {escape(visible(line))}", soft_wrap=True)
         console.print(
             f"      saves {human_bytes(step.saving)} ({human_percent(share(step.saving, plan.bytes))}), leaves "
-            f"{human_bytes(step.bytes_after)}; drops {step.tables_dropped:,} of {plan.tables:,} tables",
-            highlight=False,
+            f"{human_bytes(step.bytes_after)}; drops {step.tables_dropped:,} of {plan.tables:,} tables"
         )
     for one in plan.rejected[:_REJECTED_SHOWN]:
-        console.print(
-            f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True, highlight=False
-        )
+        console.print(f"  [yellow]not suggested:[/] {escape(visible(one.rule))}", soft_wrap=True)
         event = f" ({one.event})" if one.event else ""
         fault = f"{one.code}: {one.fault}{event}. {one.cure}"
         text = Text(visible(f"would save {about}{human_bytes(one.saving)}. {fault}"))
-        console.print(Padding(text, (0, 0, 0, 6)), highlight=False)
+        console.print(Padding(text, (0, 0, 0, 6), expand=False))

@@ -293,9 +293,8 @@ _STYLES = {Level.WARNING: "bold yellow", Level.NOTE: "bold cyan"}
 
 
 def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print warnings, each with its remedy and the events that show the fault. Sentences are wrapped.
-
-    Rules and events are wrapped on a terminal only, so that in a pipe each stays on one line.
+    """Print warnings, each with its remedy and the events that show the fault. Lines are wrapped at the console's
+    width.
     """
     for warning in warnings:
         head = Text(f"{warning.level}: {warning.code}", style=_STYLES[warning.level])
@@ -303,16 +302,15 @@ def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
             head.append(f"\n  {visible(str(rule))}", style="default not bold")
         _print(head, console)
         sentences = f"{warning.what[:1].upper()}{warning.what[1:]}. {warning.cured}"
-        _print(Text(visible(sentences)), console, 4, wraps=True)
+        _print(Text(visible(sentences)), console, 4)
         for each in warning.evidence:
             _print(Text(visible(str(each)), style="dim"), console, 4)
 
 
-def _print(text: Text, console: Console, indent: int = 0, *, wraps: bool = False) -> None:
-    lines = text.wrap(console, console.width - indent) if wraps or console.is_terminal else [text]
-    for line in lines:
+def _print(text: Text, console: Console, indent: int = 0) -> None:
+    for line in text.wrap(console, console.width - indent):
         line.rstrip()
-        console.print(Text(" " * indent) + line, soft_wrap=True, highlight=False)
+        console.print(Text(" " * indent) + line, soft_wrap=True)
 
 
 def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, print_warnings
@@ -11,10 +12,10 @@ from dumpfilter.analyse.lint.knowledge import Evidence
 from dumpfilter.filter.rules import Rule, RuleKind
 
 
-def printed(*warnings: FilterWarning) -> list[str]:
+def printed(*warnings: FilterWarning, width: int = 80) -> list[str]:
     """Return the printed lines."""
     out = io.StringIO()
-    print_warnings(warnings, Console(file=out))
+    print_warnings(warnings, Console(file=out, width=width))
     return out.getvalue().splitlines()
 
 
@@ -33,13 +34,15 @@ def test_each_warning_has_its_cure() -> None:
     ]
 
 
-def test_sentences_are_wrapped_and_events_are_whole() -> None:
+@pytest.mark.parametrize("width", [80, 10_000])
+def test_lines_are_wrapped_at_the_width(width: int) -> None:
     place = Evidence("bin.000001", 100, f"use `shop`; CREATE TABLE {'t' * 90} (i INT)")
     lines = printed(
         FilterWarning(
             Code.MISSING_TABLE, (Rule(RuleKind.DO_DB, "shop"),), "word " * 40 + "end", "Cure", (place,)
-        )
+        ),
+        width=width,
     )
-    assert lines[-1] == f"    {place}"
-    assert len(lines) > 4
-    assert all(line.startswith("    ") and len(line) <= 80 for line in lines[2:-1])
+    assert (lines[-1] == f"    {place}") == (width > 80)
+    assert (len(lines) > 4) == (width == 80)
+    assert all(line.startswith("    ") and len(line) <= width for line in lines[2:])
