@@ -366,13 +366,13 @@ def _stop(decision: Decision, *, go_on: bool = False) -> PathStep:
 _NOT_WRITTEN = "not written"
 
 
-def verdict_word(decision: Decision, filters: Filters) -> str:
+def verdict_word(decision: Decision) -> str:
     """Return the verdict of a decision as one word: ``execute``, ``ignore``, ``undecided`` or ``not written``.
 
     ``not written`` means that a rule such as ``--binlog-do-db`` keeps the event out of the binlog.
     """
-    is_by_write_side = filters.write.is_on and decision.step.name.startswith("BINLOG_")
-    return _NOT_WRITTEN if decision.verdict is Verdict.IGNORE and is_by_write_side else decision.verdict.value
+    is_written = decision.verdict.passes or not decision.step.name.startswith("BINLOG_")
+    return decision.verdict.value if is_written else _NOT_WRITTEN
 
 
 def describe(subject: Subject) -> str:
@@ -406,7 +406,7 @@ def _current(subject: Subject | None) -> str:
     return (subject.current_database or "(none)") if isinstance(subject, Statement) else ""
 
 
-def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "") -> dict[str, Any]:
+def decision_as_dict(decision: Decision | None, why: str = "") -> dict[str, Any]:
     """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
 
     ``decision`` is None for an event that no rule decides, such as Rotate. For None, ``why`` is the reason in the
@@ -415,7 +415,7 @@ def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "")
     if decision is None:
         return {"verdict": None, "step": None, "why": why, "rule": None, "name": None}
     return {
-        "verdict": verdict_word(decision, filters),
+        "verdict": verdict_word(decision),
         "step": decision.step.name,
         "why": decision.step.value,
         "rule": _rule(decision.rule),
@@ -452,7 +452,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
         "subjects": [
             subject_as_dict(each.subject)
             | {"events": each.events, "bytes": each.size}
-            | decision_as_dict(each.decision, filters)
+            | decision_as_dict(each.decision)
             for each in found.subjects
         ],
         "others": [
@@ -463,8 +463,8 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
     }
 
 
-def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """Return one event, with the reason why ``filters`` send or drop it, as a dictionary for JSON."""
+def event_as_dict(event: ExplainedEvent) -> dict[str, Any]:
+    """Return one event, with the reason why it is sent or dropped, as a dictionary for JSON."""
     return {
         "file": event.file,
         "position": event.position,
@@ -473,7 +473,7 @@ def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
         "type": event.type,
         "sent": event.sent,
         "subject": None if event.subject is None else subject_as_dict(event.subject),
-    } | decision_as_dict(event.decision, filters, event.why)
+    } | decision_as_dict(event.decision, event.why)
 
 
 def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
@@ -481,7 +481,7 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
     JSON.
     """
     path = [stop._asdict() | {"rule": _rule(stop.rule)} for stop in found.path]
-    decided = subject_as_dict(found.statement) | decision_as_dict(found.decision, filters)
+    decided = subject_as_dict(found.statement) | decision_as_dict(found.decision)
     return {"rules": rules_as_list(filters), **decided, "path": path}
 
 
@@ -505,7 +505,7 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
             _current(each.subject),
             f"{each.events:,}",
             f"{each.size:,}",
-            _colored(verdict_word(each.decision, filters)),
+            _colored(verdict_word(each.decision)),
             each.decision.step.name,
             str(each.decision.rule or ""),
         )
@@ -538,8 +538,8 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
         )
 
 
-def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event: its position and type, and why the filters send or drop it.
+def print_events(events: Iterable[ExplainedEvent], console: Console) -> None:
+    """Print one line for each event: its position and type, and why it is sent or dropped.
 
     A line is printed as soon as ``events`` yields the event. In a pipe, tabs separate the columns.
     """
@@ -550,7 +550,7 @@ def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Co
             what += f" (USE {event.subject.current_database or 'none'})"
         why = event.why
         if event.decision is not None:
-            why = f"{verdict_word(event.decision, filters)}: {_why(event.decision)}"
+            why = f"{verdict_word(event.decision)}: {_why(event.decision)}"
             if event.decision.rule is not None:
                 why += f" ({event.decision.rule})"
         place = f"{event.file}:{event.position}" + ("" if event.inside is None else f"+{event.inside}")
@@ -574,7 +574,7 @@ def print_statement(found: ExplainedStatement, filters: Filters, console: Consol
         rule = "" if stop.rule is None else f" ({stop.rule})"
         console.print(_text(f"{number}. {stop.text}{about}{rule}: {stop.then}"), soft_wrap=True)
     line = Text("verdict: ")
-    line.append_text(_colored(verdict_word(found.decision, filters)))
+    line.append_text(_colored(verdict_word(found.decision)))
     if found.decision.rule is not None:
         line.append_text(_text(f", by {found.decision.rule}"))
     if found.decision.verdict is Verdict.UNDECIDED:

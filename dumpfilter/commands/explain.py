@@ -83,10 +83,10 @@ def explain_command(
     if given.events:
         found = explain.explain_events(source, filters, verify=read.verify_checksum)
         if not given.as_json:
-            explain.print_events(found, filters, console)
+            explain.print_events(found, console)
             return
         for event in found:
-            print_json(explain.event_as_dict(event, filters), indent=None)
+            print_json(explain.event_as_dict(event), indent=None)
         return
     whole = explain.explain_set(source, filters, verify=read.verify_checksum)
 

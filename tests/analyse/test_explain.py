@@ -82,7 +82,7 @@ class TestSets:
             assert f"… and {len(found.subjects) - 3} smaller ones" in text
             assert f"{Step.NO_TABLE_MATCHED_DO.name}: {Step.NO_TABLE_MATCHED_DO.value}" in text
             assert "┏━" in text
-        lines = [event_as_dict(event, filters) for event in explain_events(binlogs, filters)]
+        lines = [event_as_dict(event) for event in explain_events(binlogs, filters)]
         assert json.dumps(lines)
         assert lines[0]["position"] == 4 or lines[0]["type"] != "Format_desc"
 
