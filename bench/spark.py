@@ -25,7 +25,7 @@ from dumpfilter.simulation.plan import plan_slaves
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options as SimulationOptions
 from dumpfilter.simulation.simulate import simulate
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth as run_bandwidth
+from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
 from dumpfilter.spark_jobs.options import BandwidthOptions, SparkSettings
 from dumpfilter.spark_jobs.simulation import read_traffic
@@ -54,7 +54,7 @@ def _split(output: Path, index: Path, run: Runner) -> None:
 
 
 def _bandwidth(slaves: int, index: Path, run: Runner) -> None:
-    run_bandwidth(index, linked_slaves(slaves, _SCHEMAS), run)
+    measure_and_evaluate(index, linked_slaves(slaves, _SCHEMAS), run)
 
 
 def _simulate(number: int, filters: int, rates: Sequence[int | None], index: Path, run: Runner) -> None:
@@ -127,7 +127,7 @@ def _started(size: int, driver_memory: int) -> Iterator[_Engines]:
         index = generate(Path(folder, "small"), 64 << 20).index
         # A task for each MiB uses both workers.
         ranges = BandwidthOptions(range_size=1 << 20)
-        run_bandwidth(index, linked_slaves(2, _SCHEMAS), found.runners["spark"], ranges)
+        measure_and_evaluate(index, linked_slaves(2, _SCHEMAS), found.runners["spark"], ranges)
         for runner in found.runners.values():
             _simulate(20, 2, (None,), index, runner)
         yield found

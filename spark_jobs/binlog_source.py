@@ -57,7 +57,7 @@ from dumpfilter.base.errors import (
 from dumpfilter.binlog.format import DEFAULT_NAMES
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.engines import run_here
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.ranges import FIRST, NO_LIMIT, FilePart, Range, index_file, index_parts
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
@@ -521,7 +521,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = ReadOptions(range_size=self._options.read.range_size)
         parts = _parts(binlogs, start, end)
         names = binlogs.written_by if is_filtered and parts else DEFAULT_NAMES
-        found = index_parts(parts, run_here, options, follows_xa=is_filtered).ranges
+        found = index_parts(parts, ThreadRunner(), options, follows_xa=is_filtered).ranges
         return [InputPartition(replace(one, names=names)) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

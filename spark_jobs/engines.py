@@ -60,17 +60,6 @@ class Runner(Protocol):
     ) -> list[R]: ...
 
 
-def run_here(
-    function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
-) -> list[R]:
-    """Call ``function`` with each of ``tasks`` in this thread, one after the other, and return the results in order. If
-    a task raises an OSError, raise a BinlogError with the name of the file instead.
-
-    Small jobs use this function in place of threads or Spark. ``label`` and ``amount`` have no effect.
-    """
-    return [translated(function, task) for task in tasks]
-
-
 def for_each(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
     """Call ``function`` with each of ``tasks``, and return the results in order. A job uses this function to run
     several small tasks as one.

@@ -496,13 +496,6 @@ class IndexedSet:
     """
 
     @property
-    def has_xa(self) -> bool:
-        """Whether any file of the set has an XA_prepare event, or a statement XA COMMIT or XA ROLLBACK. Events inside
-        compressed transactions do not count.
-        """
-        return any(one.has_xa for one in self.files)
-
-    @property
     def newest(self) -> FormatDescription:
         """The format description event of the newest file of the set that could be opened."""
         found = next(one for one in reversed(self.files) if one.format_description)

@@ -248,16 +248,10 @@ class MariadbGtidEvent:
     """
     flags_extra: int = 0
     """The event's extra flags: a sum of the flags FL_EXTRA_MULTI_ENGINE_E1 to FL_EXTRA_THREAD_ID."""
-    extra_engines: int | None = None
-    """The number of storage engines, less one, that take part in the transaction; None without the flag
-    FL_EXTRA_MULTI_ENGINE_E1.
-    """
     start_alter_seq_no: int | None = None
     """The seq_no of the START ALTER event that this COMMIT ALTER or ROLLBACK ALTER ends (``sa_seq_no``); None for
     other events.
     """
-    thread_id: int | None = None
-    """The thread id of the session that ran the transaction; None without the flag FL_EXTRA_THREAD_ID."""
 
     @property
     def standalone(self) -> bool:
@@ -274,7 +268,8 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     - an XID: i32 format id, u8 length of the gtrid, u8 length of the bqual, gtrid, bqual.
 
     An event that has more bytes goes on with u8 extra flags. The extra flags tell which of these fields follow:
-    u8 number of engines, u64 seq_no of the START ALTER, u32 thread id.
+    u8 number of engines less one, u64 seq_no of the START ALTER, u32 thread id of the session. Nothing reads the
+    first and the last of these.
 
     The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt for a
     malformed body.
@@ -295,11 +290,11 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     if reader.left:
         extra = found["flags_extra"] = number(1)
         if extra & FL_EXTRA_MULTI_ENGINE_E1:
-            found["extra_engines"] = number(1)
+            number(1)
         if extra & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
             found["start_alter_seq_no"] = number(8)
         if extra & FL_EXTRA_THREAD_ID:
-            found["thread_id"] = number(4)
+            number(4)
     return MariadbGtidEvent(MariadbGtid(domain_id, server_id, seq_no), flags, **found)
 
 

@@ -52,11 +52,11 @@ def split_command(
     options = SplitOptions(**dict(settings), specification=specification)
     progress = Console(stderr=True)
     with engine.runner(progress, default="spark") as runner:
-        result = split(binlogs.source(), given.output, runner, options)
+        manifest, already = split(binlogs.source(), given.output, runner, options)
 
     def print_split() -> None:
-        render_split(result.manifest, given.output, output_console(), already=result.already)
-        for warning in result.manifest.warnings:
+        render_split(manifest, given.output, output_console(), already=already)
+        for warning in manifest.warnings:
             warn(progress, warning)
 
-    given.show(result.manifest, print_split)
+    given.show(manifest, print_split)

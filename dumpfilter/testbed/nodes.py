@@ -578,11 +578,11 @@ def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
     second are then spread evenly over the second.
     """
     # The kernels of the traffic are loaded for sets that grow alone.
-    from dumpfilter.spark_jobs.engines import run_here
+    from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.simulation import read_traffic
 
     paths = [source.path(name) for name in source.names]
-    traffic = read_traffic(paths, (), run_here)
+    traffic = read_traffic(paths, (), ThreadRunner())
     due = ((traffic.time - traffic.time[:1]) / speed).astype(np.int64)
     found = []
     for number, path in enumerate(paths):

@@ -383,24 +383,6 @@ def filter_warnings(
     return found
 
 
-def bandwidth(
-    source: str | Path | Sequence[str | Path],
-    slaves: Sequence[SlaveDefinition],
-    run: Runner,
-    options: BandwidthOptions | None = None,
-) -> Results:
-    """Compute the traffic that each slave would receive from the binlogs in ``source``, with and without its filter.
-
-    ``source`` is a binlog set's index file, a directory with an index file, or a list of binlog files. ``run`` executes
-    the tasks, in threads or on Spark.
-
-    Raises BinlogError with file and position for a damaged binlog. With ``options.on_corrupt="skip"``, the damaged part
-    of a file is skipped instead, and the results list it. Raises OptionError without a slave, for a bad rule, or for
-    real replicas of MySQL if the binlogs have no GTIDs.
-    """
-    return measure_and_evaluate(source, slaves, run, options)[0]
-
-
 def measure_and_evaluate(
     source: str | Path | Sequence[str | Path],
     slaves: Sequence[SlaveDefinition],
@@ -408,14 +390,16 @@ def measure_and_evaluate(
     options: BandwidthOptions | None = None,
     kept: MeasuredSet | None = None,
 ) -> tuple[Results, MeasuredSet]:
-    """Compute the traffic of each slave from a binlog set. Return the results with the measurements from which they
-    were computed.
+    """Compute the traffic that each slave would receive from a binlog set, with and without its filter. Return the
+    results with the measurements from which they were computed.
 
-    A caller can pass these measurements to a later call as ``kept``. If they fit, no file is read. ``run`` executes the
-    tasks, in threads or on Spark.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. A caller can pass the
+    measurements to a later call as ``kept``. If they fit, no file is read. ``run`` executes the tasks, in threads or on
+    Spark.
 
-    Raises BinlogError for a damaged binlog, unless ``options.on_corrupt`` is ``skip``. Raises OptionError without a
-    slave, for a bad rule, or for real replicas of MySQL if the binlogs have no GTIDs.
+    Raises BinlogError with file and position for a damaged binlog. With ``options.on_corrupt="skip"``, the damaged part
+    of a file is skipped instead, and the results list it. Raises OptionError without a slave, for a bad rule, or for
+    real replicas of MySQL if the binlogs have no GTIDs.
     """
     options = options or BandwidthOptions()
     if not slaves:

@@ -542,22 +542,12 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> No
     file.part.size += len(rotate)
 
 
-@dataclass
-class SplitResult:
-    """The result of a split: the manifest, which lists the written binlogs and their files, and whether an earlier run
-    wrote them.
-    """
-
-    manifest: Manifest
-    already: bool = False
-    """Whether an earlier run of the same job wrote the output, so that this run wrote nothing."""
-
-
 def split(
     source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
-) -> SplitResult:
+) -> tuple[Manifest, bool]:
     """Split a binlog set into several binlog sets in the directory ``output``: one for each schema, or those that
-    ``options.specification`` defines by filters. Return the manifest, which lists the written files.
+    ``options.specification`` defines by filters. Return the manifest, which lists the written files, and whether an
+    earlier run wrote them.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
     tasks, for example a :class:`~dumpfilter.spark_jobs.engines.ThreadRunner`. If an earlier run with equal files and
@@ -577,7 +567,7 @@ def split(
     directory = Path(os.path.abspath(output))
     with _working_directory(directory, job, overwrite=options.overwrite, sources=paths) as staging:
         if isinstance(staging, Manifest):
-            return SplitResult(staging, already=True)
+            return staging, True
         groups = grouped(ranges, options.range_size, run)
         amount = amount_of(ranges)
         plan = PlanRange(
@@ -617,7 +607,7 @@ def split(
         )
         manifest.save(written)
         _publish(Path(staging.path), directory)
-        return SplitResult(manifest)
+        return manifest, False
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:

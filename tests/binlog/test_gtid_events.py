@@ -20,6 +20,7 @@ from dumpfilter.binlog.gtid_events import (
     FL_COMPLETED_XA,
     FL_DDL,
     FL_EXTRA_MULTI_ENGINE_E1,
+    FL_EXTRA_THREAD_ID,
     FL_GROUP_COMMIT_ID,
     FL_PREPARED_XA,
     FL_STANDALONE,
@@ -155,7 +156,6 @@ def test_mariadb_gtid_and_its_optional_fields() -> None:
         FL_TRANSACTIONAL | FL_ALLOW_PARALLEL | FL_PREPARED_XA,
         xid=xid,
         flags_extra=FL_EXTRA_MULTI_ENGINE_E1,
-        extra_engines=255,
     )
     committed = decode_mariadb_gtid(XA_COMMIT, 73)
     assert committed.xid == xid
@@ -165,9 +165,10 @@ def test_mariadb_gtid_and_its_optional_fields() -> None:
     assert decode_mariadb_gtid(grouped, 1).commit_id == 9
     assert grouped[12] & FL_GROUP_COMMIT_ID
     threaded = START_ALTER[:13] + b"\x10" + (7).to_bytes(4, "little")
-    assert decode_mariadb_gtid(threaded, 1).thread_id == 7
+    assert decode_mariadb_gtid(threaded, 1).flags_extra == FL_EXTRA_THREAD_ID
     # An event may end before its extra flags. So 13 bytes of an ALTER and 21 bytes of the XA PREPARE are whole events.
-    for body, whole in ((COMMIT_ALTER, 13), (XA_PREPARE, 21), (XA_COMMIT, None), (grouped, None)):
+    bodies = ((COMMIT_ALTER, 13), (threaded, 13), (XA_PREPARE, 21), (XA_COMMIT, None), (grouped, None))
+    for body, whole in bodies:
         for length in range(len(body)):
             if length != whole:
                 with pytest.raises(BinlogCorrupt):

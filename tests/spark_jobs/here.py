@@ -1,4 +1,4 @@
-"""Splits in this process, without Spark, and their results in a form for tests."""
+"""Jobs in this process, without Spark, and their results in a form for tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.analyse.split_set import Manifest
-from dumpfilter.spark_jobs.engines import TASKS, Amount, Runner, run_here
-from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
+from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
+from dumpfilter.spark_jobs.bandwidth.results import Results
+from dumpfilter.spark_jobs.engines import TASKS, Amount, Runner, translated
+from dumpfilter.spark_jobs.split.job import SplitOptions, split
 
 
 @dataclass
@@ -50,15 +52,24 @@ class Made:
         return next(one for one in self.sets if one.name == name)
 
 
-def made(directory: Path, result: SplitResult) -> Made:
-    return Made(directory, result.manifest, result.manifest.warnings)
+def run_here(
+    function: Callable[[Any], Any], tasks: Sequence[Any], label: str, *, amount: Amount = TASKS
+) -> list[Any]:
+    """Run the tasks in this thread, one after the other."""
+    return [translated(function, task) for task in tasks]
+
+
+def bandwidth(*arguments: Any) -> Results:
+    """Return the results of a bandwidth job, without its measurements."""
+    return measure_and_evaluate(*arguments)[0]
 
 
 def split_here(
     source: Path | list[Path], output: Path, options: SplitOptions | None = None, run: Runner | None = None
 ) -> Made:
     sources = [str(one) for one in source] if isinstance(source, list) else source
-    return made(output, split(sources, output, run or shuffled, options))
+    manifest, _ = split(sources, output, run or shuffled, options)
+    return Made(output, manifest, manifest.warnings)
 
 
 def shuffled(

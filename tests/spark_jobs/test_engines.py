@@ -8,12 +8,12 @@ from itertools import chain
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, for_each, run_here
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, for_each
 
 
-@pytest.fixture(params=["here", "threads"])
+@pytest.fixture(params=[1, 3])
 def run(request: pytest.FixtureRequest) -> Runner:
-    return run_here if request.param == "here" else ThreadRunner(3)
+    return ThreadRunner(request.param)
 
 
 def _square(number: int) -> int:

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.workload import generate, schema_names
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import bandwidth, run_here
 from tests.spark_jobs.split.dying import contents, different
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 

@@ -12,13 +12,12 @@ from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.simulation.plan import Clock, SetTraffic
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import BandwidthOptions, ReadOptions
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
-from tests.spark_jobs.here import shuffled
+from tests.spark_jobs.here import bandwidth, run_here, shuffled
 
 NAMES = schema_names(6)
 SMALL = 96 << 10

@@ -13,12 +13,13 @@ from dumpfilter.simulation.flow import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.simulate import Options, Search, simulate
-from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.spark_jobs.spark import SparkRunner
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import run_here
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 NAMES = schema_names(6)

@@ -11,9 +11,8 @@ from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL
 from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import bandwidth, run_here
 from tests.support import RECORDED_SETS, recording_id
 
 ALL = SlaveDefinition("all", (), FilterSemantics.CLASSIC, 0)

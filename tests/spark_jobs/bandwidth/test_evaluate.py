@@ -8,11 +8,10 @@ from pathlib import Path
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.output import tables
 from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import bandwidth, run_here
 from tests.spark_jobs.walking import RECORDINGS
 
 SHOP = SlaveDefinition("shop", ("--replicate-do-db=shop",), FilterSemantics.CLASSIC, 0)

@@ -18,13 +18,13 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth import kept as module
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
+from dumpfilter.spark_jobs.bandwidth.job import evaluate_slaves, measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, measure_set
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import bandwidth, run_here
 from tests.spark_jobs.walking import RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
 

@@ -10,10 +10,9 @@ from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.samples import CHUNK, LEVEL
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import bandwidth, run_here
 
 RULE = "--replicate-do-db=shop_01"
 SLAVE = SlaveDefinition("web", (RULE,), FilterSemantics.CLASSIC, 0)

@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.base.errors import BinlogError, OutputError
-from dumpfilter.spark_jobs.engines import run_here, step
+from dumpfilter.spark_jobs.engines import step
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.commands.in_process import run
+from tests.spark_jobs.here import run_here
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA
 

@@ -16,12 +16,12 @@ from pyspark.sql.types import IntegerType, LongType, MapType, StringType, Struct
 from dumpfilter.base.errors import BinlogUnsupported, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs import binlog_source
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches, with_types
 from tests.binlog.rows.recorded import path_of
 from tests.commands.in_process import run
+from tests.spark_jobs.here import run_here
 from tests.support import RECORDED_SETS
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from dumpfilter.analyse.split_set import MANIFEST, Manifest
 from dumpfilter.binlog.workload import generate
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
+from tests.spark_jobs.here import run_here
 
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})
 """Audit events (sys.audit) of calls that change a directory. "open" counts only if it opens a file for writing."""

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from dumpfilter.base.errors import OutputError
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.cluster import QUICK
+from tests.spark_jobs.here import run_here
 from tests.spark_jobs.split.dying import (
     check_alone,
     check_left,

@@ -189,9 +189,9 @@ def test_a_purge_that_is_killed_at_any_step_leaves_a_valid_set(whole: Path, tmp_
 def test_the_same_split_again_finds_it_done(parts: Path) -> None:
     names = [part.name for part in shop(parts).parts]
     purge_split(parts, "shop", names[2])
-    again = split(SOURCE, parts, shuffled, OPTIONS)
-    assert again.already
-    assert [part.name for part in again.manifest.binlog("shop").present] == names[2:]
+    manifest, already = split(SOURCE, parts, shuffled, OPTIONS)
+    assert already
+    assert [part.name for part in manifest.binlog("shop").present] == names[2:]
     assert not (parts / names[0]).exists()
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.spark import SparkFailed, SparkRunner
 from dumpfilter.spark_jobs.split.job import split
+from tests.spark_jobs.here import run_here
 from tests.spark_jobs.split.dying import (
     check_alone,
     contents,
