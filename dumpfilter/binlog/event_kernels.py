@@ -1,13 +1,14 @@
-"""The compiled loop that moves events to another position of a file."""
+"""The compiled loops that move events to another position of a file, and that insert Gap events between events."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dumpfilter.base.compiler.arrays import Bytes
-from dumpfilter.base.compiler.kernels import kernel
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.compiler.kernels import inlined, kernel
 from dumpfilter.binlog.crc32 import MOST_ZEROS, crc32, shifted
-from dumpfilter.binlog.native import load_u32, prefetch_ahead, store_u32
+from dumpfilter.binlog.gap_columns import GapColumns
+from dumpfilter.binlog.native import copy_bytes, load_u32, prefetch_ahead, store_u8, store_u32
 
 _U = np.uintp
 
@@ -49,3 +50,62 @@ def rebase(data: Bytes, position: int, checksum: bool, is_new: bool):
             store_u32(end, load_u32(end) ^ shifted(change, zeros))
         at += length
     return np.int64(-1)
+
+
+@inlined
+def _put(target, source, length):
+    """Copy ``length`` bytes from the address ``source`` to the address ``target``, and return the address after the
+    copy.
+    """
+    copy_bytes(target, source, length)
+    return target + length
+
+
+@kernel
+def insert_gaps(
+    events: Bytes,
+    gaps: GapColumns,
+    head: Bytes,
+    sources: Bytes,
+    source_ends: Int64s,
+    checksum: bool,
+    out: Bytes,
+):
+    """Copy events to ``out``, with a Gap event for each of ``gaps``. Return the number of bytes in ``out``.
+
+    ``head`` has the bytes with which each Gap event begins, up to the position. The loop fills in the event's length
+    and end_log_pos. ``sources`` has the GTID sources one after another, each behind a byte with its length, and
+    ``source_ends`` the offset after each source. ``checksum`` tells whether a Gap event ends in a CRC32.
+    """
+    here, told = _U(events.ctypes.data), _U(sources.ctypes.data)
+    first, last = _U(gaps.run_first.ctypes.data), _U(gaps.run_last.ctypes.data)
+    end, count = _U(gaps.end.ctypes.data), _U(gaps.hit_count.ctypes.data)
+    at = begin = _U(out.ctypes.data)
+    done = run = hit = np.int64(0)
+    for gap in range(gaps.offset.size):
+        event = at = _put(at, here + _U(done), _U(gaps.offset[gap] - done))
+        done = gaps.offset[gap]
+        at = _put(at, _U(head.ctypes.data), _U(head.size))
+        at = _put(at, end + _U(8 * gap), _U(8))
+        hits = gaps.hits_until[gap] - hit
+        store_u8(at, np.uint8(hits & 0xFF))
+        store_u8(at + _U(1), np.uint8(hits >> 8))
+        store_u32(at + _U(2), np.uint32(gaps.runs_until[gap] - run))
+        at += _U(6)
+        while hit < gaps.hits_until[gap]:
+            store_u8(at, np.uint8(gaps.hit_kind[hit]))
+            at = _put(at + _U(1), count + _U(8 * hit), _U(8))
+            hit += 1
+        while run < gaps.runs_until[gap]:
+            source = gaps.run_source[run]
+            source_at = source_ends[source - 1] if source else np.int64(0)
+            at = _put(at, told + _U(source_at), _U(source_ends[source] - source_at))
+            at = _put(_put(at, first + _U(8 * run), _U(8)), last + _U(8 * run), _U(8))
+            run += 1
+        store_u32(event + _U(9), np.uint32(at - event + _U(4 if checksum else 0)))
+        store_u32(event + _U(13), np.uint32(gaps.end[gap] & 0xFFFFFFFF))
+        if checksum:
+            store_u32(at, crc32(event, at - event))
+            at += _U(4)
+    at = _put(at, here + _U(done), _U(events.size - done))
+    return np.int64(at - begin)

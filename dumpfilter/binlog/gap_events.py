@@ -32,10 +32,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dumpfilter.base.compiler.arrays import Int64s
+import numpy as np
+
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import Cursor
-from dumpfilter.binlog.events import LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.gap_columns import GapColumns
 from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.writer import make_event
 
@@ -221,41 +223,6 @@ def _members(data: bytes) -> dict[str, Any]:
     raise BinlogCorrupt("the head event of a relay log is malformed")
 
 
-class GapColumns(NamedTuple):
-    """The gaps in one message from the master, as arrays. A gap is a note about consecutive transactions that the
-    master dropped.
-
-    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. ``offset`` is the gap's byte
-    offset in the message's events. ``end`` is the byte offset after the dropped transactions in the master's binlog
-    file.
-
-    The ``run_*`` arrays have one entry for each run (interval of consecutive dropped GTIDs). The ``hit_*`` arrays have
-    one for each count of hits (uses of filter rules of one kind). The runs of gap k are the entries
-    ``runs_until[k - 1] : runs_until[k]``, beginning at 0 for the first gap. ``hits_until`` divides the ``hit_*`` arrays
-    in the same way.
-    """
-
-    offset: Int64s
-    """For each gap, the byte offset in the chunk's events at which its Gap event is inserted."""
-    end: Int64s
-    """The byte offset in the master's binlog file after each gap. 0 for a gap that stands for no transaction: it only
-    has hits (uses of filter rules) of the transaction that continues or follows there.
-    """
-    runs_until: Int64s
-    """For each gap, the index after the gap's last run in the columns of runs. The gap's first run follows the last run
-    of the gap before.
-    """
-    run_source: Int64s
-    """For each run of GTIDs, the index of its GTID source in the message's list."""
-    run_first: Int64s
-    run_last: Int64s
-    hits_until: Int64s
-    """For each gap, the index after its last entry in ``hit_kind`` and ``hit_count``."""
-    hit_kind: Int64s
-    """For each count of hits (uses of filter rules), the number by which the protocol names the kind of rule."""
-    hit_count: Int64s
-
-
 def with_gaps(
     events: bytes | memoryview,
     sources: Sequence[bytes],
@@ -275,16 +242,22 @@ def with_gaps(
     """
     if not len(gaps.offset):
         return events
-    hits = [*map(_HIT.pack, gaps.hit_kind.tolist(), gaps.hit_count.tolist())]
+    # The import loads compiled code, or compiles it, and most readers of a relay log insert nothing.
+    from dumpfilter.binlog.event_kernels import insert_gaps
+
+    begin = _event(_GAP, server_id=server_id, end=0, checksum=False)
     named = [bytes([len(source)]) + source for source in sources]
-    numbers = map(_RUN.pack, gaps.run_first.tolist(), gaps.run_last.tolist())
-    runs = [named[source] + each for source, each in zip(gaps.run_source.tolist(), numbers, strict=True)]
-    parts: list[bytes | memoryview] = []
-    done = run = hit = 0
-    ends = (gaps.offset, gaps.end, gaps.runs_until, gaps.hits_until)
-    for offset, end, runs_until, hits_until in zip(*(column.tolist() for column in ends), strict=True):
-        counts = _FIXED.pack(end, hits_until - hit, runs_until - run)
-        body = b"".join((_GAP, counts, *hits[hit:hits_until], *runs[run:runs_until]))
-        parts += (events[done:offset], _event(body, server_id=server_id, end=end, checksum=checksum))
-        done, run, hit = offset, runs_until, hits_until
-    return b"".join((*parts, events[done:]))
+    longest = max(map(len, named), default=0) + _RUN.size
+    room = len(gaps.offset) * (len(begin) + _FIXED.size + CHECKSUM_LENGTH)
+    room += len(gaps.hit_kind) * _HIT.size + len(gaps.run_first) * longest
+    out = np.empty(len(events) + room, np.uint8)
+    size = insert_gaps(
+        np.frombuffer(events, np.uint8),
+        *gaps,
+        np.frombuffer(begin, np.uint8),
+        np.frombuffer(b"".join(named), np.uint8),
+        np.cumsum(list(map(len, named)), dtype=np.int64),
+        checksum,
+        out,
+    )
+    return out.data[:size]

@@ -24,7 +24,8 @@ import numpy.typing as npt
 from dumpfilter.base.errors import ProtocolMismatch, StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
-from dumpfilter.binlog.gap_events import GapColumns, source_bytes
+from dumpfilter.binlog.gap_columns import GapColumns
+from dumpfilter.binlog.gap_events import source_bytes
 from dumpfilter.binlog.gtid import TAG, SourceKey
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.dump.stream._kernels import write_lists

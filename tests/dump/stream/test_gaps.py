@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt, StreamDamaged
 from dumpfilter.binlog.events import MAGIC, ROWS, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gap_events import Gap, GapColumns, is_gap_event, make_gap, parse_gap_event, with_gaps
+from dumpfilter.binlog.gap_columns import GapColumns
+from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap, parse_gap_event, with_gaps
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.query import decode_statement_event
