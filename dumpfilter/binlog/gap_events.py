@@ -253,7 +253,7 @@ def with_gaps(
     out = np.empty(len(events) + room, np.uint8)
     size = insert_gaps(
         np.frombuffer(events, np.uint8),
-        *gaps,
+        gaps,
         np.frombuffer(begin, np.uint8),
         np.frombuffer(b"".join(named), np.uint8),
         np.cumsum(list(map(len, named)), dtype=np.int64),
