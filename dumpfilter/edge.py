@@ -16,6 +16,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.listening import Endpoint
-from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
@@ -202,28 +202,19 @@ def _close(reader: SharedReader) -> None:
 class Edge:
     """The ports at which one slave serves its relay logs to other slaves and to MySQL or MariaDB replicas.
 
-    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and the port for replicas
-    shows a self-signed certificate, which is made at the start. ``ca`` is then the file of the CAs that must have
-    signed a replica's own certificate, if the replica shows one. With ``insecure`` replicas on other machines may
-    connect without TLS. ``lower_case_table_names`` is the slave's setting for comparing names.
+    ``protection`` has the settings that all ports share: ``tls``, ``ca`` and ``insecure``. Without ``tls`` slaves
+    connect without TLS, and the port for replicas shows a self-signed certificate, which is made at the start. ``ca``
+    is then the file of the CAs that must have signed a replica's own certificate, if the replica shows one. With
+    ``insecure`` replicas on other machines may connect without TLS. ``lower_case_table_names`` is the slave's setting
+    for comparing names.
 
     Raises OptionError for a configuration that cannot be used, and Exposed when other machines could connect to a port
     without TLS or a login.
     """
 
-    def __init__(
-        self,
-        options: EdgeOptions,
-        *,
-        tls: TlsSource | None = None,
-        ca: Path | None = None,
-        insecure: bool = False,
-        lower_case_table_names: int = 0,
-    ) -> None:
+    def __init__(self, options: EdgeOptions, protection: Endpoint, lower_case_table_names: int = 0) -> None:
         self._options = options
-        self._tls = tls
-        self._ca = ca
-        self._insecure = insecure
+        self._protection = protection
         self._lower_case_table_names = lower_case_table_names
         self._for_slaves = parse_ports(options.serve_port, "--serve-port")
         self._for_replicas = parse_ports(options.replica_port, "--replica-port")
@@ -272,8 +263,8 @@ class Edge:
         return ListenAddress(
             self._options.serve_host,
             port,
-            tls=self._tls,
-            insecure=self._insecure,
+            tls=self._protection.tls,
+            insecure=self._protection.insecure,
             owner="the slave",
             host_option="--serve-host",
             port_option="--serve-port",
@@ -306,9 +297,7 @@ class Edge:
                 for name, port in self._for_replicas.items():
                     served = self.channels[name]
                     replicas = ReplicaServer(
-                        Endpoint(
-                            options.replica_host, port, tls=self._tls, ca=self._ca, insecure=self._insecure
-                        ),
+                        replace(self._protection, host=options.replica_host, port=port),
                         served,
                         self._places,
                         executor,

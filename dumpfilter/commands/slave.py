@@ -115,15 +115,11 @@ def slave_command(
     endpoint = console.endpoint(protection, tls)
     edge = None
     if replicas.serve_port or replicas.replica_port:
+        from dumpfilter.base.security.listening import Endpoint
         from dumpfilter.edge import Edge
 
-        edge = Edge(
-            replicas,
-            tls=tls,
-            ca=protection.tls_ca,
-            insecure=protection.insecure,
-            lower_case_table_names=rules.lower_case_table_names,
-        )
+        protected = Endpoint(tls=tls, ca=protection.tls_ca, insecure=protection.insecure)
+        edge = Edge(replicas, protected, rules.lower_case_table_names)
     filters, metrics = rules.channel_filters(), monitoring.metrics(protection, tls)
     changed = {"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     channels = run_slave(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pymysql
 
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet
@@ -65,7 +66,7 @@ def edged(
     config.touch(mode=0o600)
     config.write_text(f'[[replica]]\nuser = "{USER}"\npassword = "{PASSWORD}"\nrules = [{rules}]\n')
     texts = [f"{name}={port}" for name, port in ({"": 0} if ports is None else ports).items()]
-    edge = Edge(EdgeOptions(replica_port=texts, config=config))
+    edge = Edge(EdgeOptions(replica_port=texts, config=config), Endpoint())
     server_id = more.pop("server_id", 1001)
     driven = Driven(directory, options, server_id, more, readers=edge.channels)
     driven.console = SlaveConsole(driven.slave, edge.replicas)
@@ -95,7 +96,7 @@ def chained(
     directory: Path, *options: str, port: int = 0, config: Path | None = None, **more: Any
 ) -> Iterator[Chained]:
     """Run a slave with a port for other slaves as long as the block runs."""
-    edge = Edge(EdgeOptions(serve_port=[str(port)], config=config))
+    edge = Edge(EdgeOptions(serve_port=[str(port)], config=config), Endpoint())
     server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
     driven = Driven(directory, options, server_id, more, readers=edge.channels)
     driven.console = SlaveConsole(driven.slave, edge.replicas)

@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.edge import Edge
@@ -304,7 +305,7 @@ def test_a_configuration_without_replicas_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "edge.toml"
     config.write_text("")
     with pytest.raises(OptionError, match="no replica could log in"):
-        Edge(EdgeOptions(replica_port=["0"], config=config))
+        Edge(EdgeOptions(replica_port=["0"], config=config), Endpoint())
     config.write_text('[[user]]\nname = "a"\npassword_hash = "x"\n')
     with pytest.raises(OptionError):
-        Edge(EdgeOptions(replica_port=["0"], config=config))
+        Edge(EdgeOptions(replica_port=["0"], config=config), Endpoint())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.listening import Exposed
+from dumpfilter.base.security.listening import Endpoint, Exposed
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventHeader, seal
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge import Edge
@@ -148,12 +148,12 @@ def test_options_that_serve_nobody(tmp_path: Path) -> None:
     config.touch(mode=0o600)
     config.write_text('[[user]]\nname = "repl"\npassword = "secret"\n')
     with pytest.raises(Exposed, match="--serve-host"):
-        Edge(EdgeOptions(serve_port=["0"], serve_host="0.0.0.0"))
+        Edge(EdgeOptions(serve_port=["0"], serve_host="0.0.0.0"), Endpoint())
     with pytest.raises(OptionError, match="user: has no effect without --serve-port"):
-        Edge(EdgeOptions(config=config))
+        Edge(EdgeOptions(config=config), Endpoint())
     config.write_text('[[replica]]\nuser = "repl"\npassword = "secret"\nrules = []\n')
     with pytest.raises(OptionError, match="replica: has no effect without --replica-port"):
-        Edge(EdgeOptions(serve_port=["0"], config=config))
+        Edge(EdgeOptions(serve_port=["0"], config=config), Endpoint())
 
 
 def has_all(slave: Driven, gtids: str) -> None:
