@@ -6,6 +6,7 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib
 import inspect
@@ -13,7 +14,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -29,6 +30,9 @@ INTERRUPTED = 130
 
 READER_GONE = 141
 """The exit code when the reader of the output went away (``| head``), as shells report SIGPIPE."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the system's errors for a write to a full file system."""
 
 EXTRAS = {"pyarrow": "analysis", "pandas": "spark"}
 """The large packages that only some commands need, with the extra that installs each."""
@@ -197,13 +201,18 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        _discard_output()
+        _discard_output(sys.stdout, sys.stderr)
         sys.exit(READER_GONE)
     except UnicodeEncodeError as error:
         # Arrow takes names of files in UTF-8 only.
         _fail(f"{printable(error.object)}: the name is not UTF-8; choose another name", 2)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        name = error.filename
+        # An error of another output names a file.
+        if name is None and error.errno in _FULL:
+            name = "standard output"
+            _discard_output(sys.stdout)
+        where = f"{name}: " if name else ""
         _fail(f"{where}{error.strerror or error}", 1)
 
 
@@ -241,13 +250,14 @@ def _prepare_standard_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _discard_output() -> None:
-    """Redirect standard output and standard error to ``/dev/null``.
+def _discard_output(*streams: TextIO) -> None:
+    """Redirect the ``streams``, such as standard output, to ``/dev/null``.
 
-    Later writes, such as the interpreter's last flush, then cannot fail because the reader of the output went away.
+    Later writes, such as the interpreter's last flush, then cannot fail because the reader of the output went away, or
+    because the file system is full.
     """
     with open(os.devnull, "wb") as nowhere:
-        for stream in (sys.stdout, sys.stderr):
+        for stream in streams:
             # A stream that is no file of the system has no number.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(nowhere.fileno(), stream.fileno())

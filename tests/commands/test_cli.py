@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
@@ -150,6 +152,19 @@ def test_output_in_a_narrow_encoding_escapes_what_the_encoding_lacks() -> None:
     done = run("explain", "--statement=SELECT 1", rules, encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert r"rules: --replicate-do-db=sch\xf6n" in done.stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_named(unbuffered: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dumpfilter", "--version"],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.stderr, done.returncode) == ("dumpfilter: standard output: No space left on device\n", 1)
 
 
 def test_a_set_that_cannot_be_generated_whole_is_removed(tmp_path: Path) -> None:

@@ -288,8 +288,10 @@ def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -
             *tables, key = (part for part in location if isinstance(part, str))
             fields = _fields(model)
             for table in tables:
-                within = _models(fields[table].annotation) if table in fields else []
-                fields = _fields(within[0]) if within else {}
+                # Another name, such as that of a link, is a key of the table before.
+                if table in fields:
+                    within = _models(fields[table].annotation)
+                    fields = _fields(within[0]) if within else {}
             return f"there is no such key{did_you_mean(key, fields)}"
         case "missing":
             return "is missing"

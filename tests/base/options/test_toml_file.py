@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import MAX_TOML, Model, load_toml
@@ -20,6 +21,7 @@ class _Replica(Model):
 class _File(Model):
     replica: tuple[_Replica, ...] = ()
     main: _Replica | None = None
+    others: dict[str, _Replica] = Field({})
 
 
 @pytest.mark.parametrize(
@@ -31,11 +33,15 @@ class _File(Model):
         ),
         ('[[replicas]]\nuser = "u"', "replicas: there is no such key; did you mean replica?"),
         ('[main]\nuser = "u"\nrule = []', "main.rule: there is no such key; did you mean rules?"),
+        (
+            '[others."m:web"]\nuser = "u"\nrule = []',
+            "others.m:web.rule: there is no such key; did you mean rules?",
+        ),
         ('[[replica]]\nuser = "u"\nrules = "x"', "replica[1].rules: must be a list, as in ['one', 'two']"),
         ('[replica]\nuser = "u"', "replica: is a list of tables: write [[replica]] above each of them"),
         ('[[replica]]\nusre = "u"', "replica[1].usre: there is no such key; did you mean user?"),
         ("[[replica]]", "replica[1].user: is missing"),
-        ("zzz = 1", "zzz: there is no such key; there are replica, main"),
+        ("zzz = 1", "zzz: there is no such key; there are replica, main, others"),
     ],
 )
 def test_errors(tmp_path: Path, text: str, said: str) -> None:
