@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s, Int64s2
+from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s, Int64s2
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
@@ -497,44 +497,3 @@ def group(c: Columns, m: Memory, t: int, until: int):
             m.state[IS_OPEN] = 0
         t += 1
     return t
-
-
-@kernel
-def sum_sent(
-    sent: Bools, bucket: Int32s, transactions: Int32s, nbytes: Int64s, events: Int32s, found: Int64s2
-):
-    """Add up the bytes and events of those rows of counts that ``sent`` marks, by transaction.
-
-    ``bucket`` has the index of each row's transaction, ascending. A row without ``transactions`` counts only a part of
-    a transaction, or events between transactions. Events between transactions count with the sent transaction before
-    them. Events before the first sent transaction count with that transaction.
-
-    Write the index, the bytes and the events of each sent transaction into the rows of ``found``, and return the number
-    of sent transactions.
-    """
-    n = 0
-    at = 0
-    is_real = False
-    pending_bytes = 0
-    pending_events = 0
-    for i in range(len(sent) + 1):
-        is_last = i == len(sent)
-        if is_last or (sent[i] and bucket[i] != at):
-            if is_real:
-                found[0, n] = at
-                found[1:, n] = 0
-                n += 1
-            if n:
-                found[1, n - 1] += pending_bytes
-                found[2, n - 1] += pending_events
-                pending_bytes = 0
-                pending_events = 0
-            if is_last:
-                break
-            at = bucket[i]
-            is_real = False
-        if sent[i]:
-            is_real |= transactions[i] > 0
-            pending_bytes += nbytes[i]
-            pending_events += events[i]
-    return n

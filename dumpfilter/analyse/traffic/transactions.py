@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic._group import sum_sent
 from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
@@ -85,7 +84,8 @@ class TransactionTraffic:
     """
     facts: Facts
     """The counts under each condition. The bucket of a unit (row of counts) is the index of its transaction, or -1 if
-    its events precede the first transaction. Buckets ascend. Units have no counts of stand-ins and of undecided events.
+    its events precede the first transaction. Buckets ascend, and in each the unit that counts the transaction is first.
+    Units have no counts of stand-ins and of undecided events.
 
     Tables with equal verdicts are one table. The counts are valid for the given filters only.
     """
@@ -123,16 +123,16 @@ class TransactionTraffic:
         them, and events before the first sent transaction count with that transaction. If no transaction is sent, the
         arrays are empty.
         """
-        facts = self.facts
-        bucket, transactions, events = (
-            np.ascontiguousarray(column, np.int32)
-            for column in (facts.bucket, facts.transactions, facts.events)
+        facts, rows = self.facts, np.flatnonzero(sent)
+        sizes, events = facts.bytes[rows], facts.events[rows]
+        starts = np.flatnonzero(facts.transactions[rows])
+        if not len(starts):
+            return Sent(starts, starts, starts, (int(sizes.sum()), int(events.sum())))
+        transaction = facts.bucket[rows[starts]].astype(np.int64)
+        starts[0] = 0
+        return Sent(
+            transaction, np.add.reduceat(sizes, starts), np.add.reduceat(events, starts, dtype=np.int64)
         )
-        found = np.empty((3, len(self)), np.int64)
-        count = sum_sent(sent, bucket, transactions, facts.bytes, events, found)
-        outside = (0, 0) if count else (int(facts.bytes[sent].sum()), int(facts.events[sent].sum()))
-        transaction, sizes, numbers = found[:, :count].copy()
-        return Sent(transaction, sizes, numbers, outside)
 
 
 _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "facts")
@@ -257,6 +257,9 @@ class TransactionTally:
         columns = {name: getattr(found, name)[order[first]].astype(np.int32) for name in _KEYS}
         for name, kept in _COUNTS.items():
             columns[name] = np.add.reduceat(getattr(found, name)[order], first).astype(kept)
+        # The unit that counts a transaction comes first.
+        order = np.argsort(2 * columns["bucket"] + (columns["transactions"] == 0), kind="stable")
+        columns = {name: column[order] for name, column in columns.items()}
         none = np.zeros(0, np.int64)
         return replace(found, **columns, undecided=none, stand_ins=none, stand_in_bytes=none)
 
