@@ -65,7 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seconds(given: Any) -> float:
-    """Return a time limit, seconds. Raises ArgumentTypeError, which argparse reports, for no number above 0."""
+    """Return the time limit ``given``, a number or its text, in seconds. Raises ArgumentTypeError, which argparse
+    reports, unless ``given`` is a number above 0.
+    """
     with contextlib.suppress(TypeError, ValueError):
         if (seconds := float(given)) > 0:
             return seconds
@@ -126,9 +128,9 @@ class Pool:
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
         """Return a running instance of ``topology`` for the test with the id ``test``.
 
-        An instance in the pool is reset to its first state before it is returned. If the pool has none, ``start`` is
-        called, which starts and returns a new instance. An instance that cannot be reset is replaced, with a warning
-        that names the last test that used it.
+        An instance in the pool is reset to the state after its start before it is returned. If the pool has none,
+        ``start`` is called, which starts and returns a new instance. An instance that cannot be reset is replaced, with
+        a warning that names the last test that used it.
         """
         running, before = self._running.pop(topology, (None, ""))
         if running is not None:
@@ -219,8 +221,8 @@ def topology_factory(request: pytest.FixtureRequest) -> Iterator[Start]:
 
 @contextlib.contextmanager
 def _in_use(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Testbed]:
-    """Record that the test uses ``testbed`` during the ``with`` block. If the test fails meanwhile, the artifacts of
-    this topology are saved.
+    """Record that the test uses ``testbed`` during the ``with`` block. If the test fails meanwhile, files that show the
+    state of this topology (artifacts) are saved.
     """
     running = request.node.stash.setdefault(_running, [])
     running.append(testbed)

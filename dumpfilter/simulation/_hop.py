@@ -33,7 +33,9 @@ class Parameters(NamedTuple):
     fixed: int
     most_message: int
     is_apart: bool = False
-    """Whether transactions that an outage lost are sent again in messages for each look of the sender, as before."""
+    """Whether the sender, after an outage, sends the lost transactions again in separate messages, one for all
+    transactions that it had found at the same time. If False, lost transactions share messages of full size.
+    """
 
 
 class Dropped(NamedTuple):
@@ -115,8 +117,9 @@ def gather(seen: Int64s, is_sent: Bools, longest: int, told: Int64s):
     """Compute the time at which a sender tells its reader of each transaction, and write it into the array ``told``.
 
     ``seen`` has the time at which the sender finds each transaction, ascending, and ``is_sent`` whether the filter
-    passes it. The sender waits with transactions that were found together and are all dropped, until it finds one to
-    send, but at most the time ``longest``. It also ends the wait if it finds others in the second half of this time.
+    passes it. All transactions with equal times were found together. If the filter drops all of them, the sender does
+    not report them at once. It waits until it finds a transaction to send, but at most the time ``longest``. The wait
+    also ends when the sender finds further dropped transactions in the second half of this time.
     """
     n = len(seen)
     # The sender waits with the transactions from ``waiting`` on, until the time ``due``.
@@ -353,17 +356,19 @@ def cross_together(
     no delay, no jitter and no outages.
 
     ``arrived`` has the time at which the sender has each transaction (nanoseconds), and ``sizes`` the bytes of each.
-    ``room`` and ``dropped`` are those of :func:`cross`. ``committed`` has the time of each transaction's
-    commit, microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link: the numerator
-    and the denominator of the time for a byte, nanoseconds.
+    ``room`` and ``dropped`` are those of :func:`cross`. ``committed`` has the time of each transaction's commit,
+    microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link: the numerator and the
+    denominator of the time for a byte, nanoseconds.
 
     The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
     of each transaction to its receipt, microseconds, rounded up. :data:`MOST_LAG` stands for all longer times.
     ``counts`` has a column for each link: the number of messages, the number of separate messages that only report
     dropped transactions, and the greatest lag.
 
-    ``departed`` is a ring of times of departure, with a column for each link. The number of its rows is a power of two.
-    The ring must have room for the times to which ``room`` refers, and for a block after the longest message.
+    ``departed`` is memory for the latest times of departure, with a row for each transaction and a column for each
+    link. The number of rows is a power of two, and later transactions overwrite the rows of earlier ones. The rows must
+    suffice for the transactions to which ``room`` refers, and for the longest message and :data:`BLOCK` transactions
+    after it.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
     bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of a

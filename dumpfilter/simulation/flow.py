@@ -215,8 +215,10 @@ def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) 
     """Simulate sending the same transactions over several network links that differ from ``hop`` in their rates only.
     This takes a fraction of the time of a call of :func:`cross` for each link.
 
-    Return an item for each of ``rates``. The item is None if the link needs :func:`cross`. That is so for a single
-    rate, for a link with a delay, jitter or outages, without transactions, and if a number may be too large.
+    Return the received transactions for each of ``rates``. An item is None if this function cannot simulate the link,
+    so that the caller must call :func:`cross`. All items are None for a single rate, for links with a delay, jitter or
+    outages, without transactions, and if sizes or times are too large. An item is also None if a lag on its link is too
+    large.
     """
     sizes, dropped = departing.content.bytes, departing.dropped
     if len(rates) == 1 or hop.delay or hop.jitter or hop.downs or not len(sizes):
@@ -564,7 +566,9 @@ class Content(NamedTuple):
     one (False). None: there are only transactions of the origin.
     """
     outside: int = 0
-    """The bytes of events outside transactions. 0 if the filter passes any transaction, with which they count."""
+    """The bytes of events outside transactions, if the filter passes no transaction. Otherwise 0, since these bytes are
+    then counted with the transactions.
+    """
 
 
 def content(
@@ -767,8 +771,9 @@ class Schedule:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
 
         ``hops`` are the links with their filters. Without links the result is the time of the commit. For a dropped
-        transaction the result has the time at which the last reader learns of it, or the time of the sent transaction
-        before it (-1: there is none).
+        transaction the result is the time at which the last reader learns of it from a dumpfilter sender. Other readers
+        do not learn of it, and the result is the time of the last transaction before it that was sent (-1: there is
+        none).
         """
         if not hops:
             return self.committed * MICROSECOND
@@ -1010,7 +1015,9 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
 
 
 def _names(names: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of figures that name the nodes or links with these figures."""
+    """Return the fields ``name``, ``count`` and ``members`` of a :class:`NodeFigures` or :class:`LinkFigures` that
+    holds for all the nodes or links with the given names.
+    """
     return {"name": names[0], "count": len(names), "members": names if len(names) > 1 else ()}
 
 

@@ -138,9 +138,13 @@ def simulate(
 _KEPT = 4
 """The number of nodes of a run whose arrivals are cached for plots of nodes with the same links."""
 _Family = tuple[float, tuple[Route, ...]]
-"""A load, and the routes of nodes with equal arrivals, apart from the delay of the last link."""
+"""A load (factor of the pace of commits), and the routes of nodes with equal arrivals, apart from the delay of the last
+link.
+"""
 _Task = tuple[float, list[tuple[tuple[Route, ...], list[Group]]]]
-"""A load, and the groups of nodes with each of some routes that are computed together."""
+"""A load (factor of the pace of commits), and the routes that are computed together, each with the groups of nodes that
+have these routes.
+"""
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,8 @@ class _Simulation:
         return dict(chain.from_iterable(self.run(outcomes, tasks)))
 
     def _family(self, group: Group) -> _Family:
-        """Return the load and the routes of a group, with the first of all filters that pass the same events in place
-        of each filter.
+        """Return the load (factor of the pace of commits) and the routes of a group. Groups with an equal result are
+        computed together. Filters that pass the same events are therefore replaced in the routes by the first of them.
         """
         schedules = self.schedules[group.setting.load]
         firsts = [schedules[route.origin].traffic.first_equal for route in group.routes]

@@ -100,7 +100,10 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     def start(self) -> None:
         """Start all nodes of the topology, each after the nodes from which it replicates, and wait until they are
-        ready. Then recordings, workloads and the clocks of outages begin, unless they are held (see :func:`up`).
+        ready.
+
+        Then recordings (replayed binlogs) and workloads (generated binlogs) begin to write, and the clocks of the
+        links' scheduled outages start. With ``hold=True`` (see :func:`up`) these wait for :meth:`release` instead.
 
         Raises StartFailed, or another DumpfilterError, if a node does not start. All processes are killed then.
         """
@@ -130,10 +133,11 @@ class Testbed(AbstractContextManager["Testbed"]):
         node.start()
 
     def release(self) -> None:
-        """Begin what a topology that was started with ``hold=True`` (see :func:`up`) has not begun.
+        """Let the binlogs grow, and start the clocks of the links' scheduled outages, in a topology that was started
+        with ``hold=True`` (see :func:`up`). Without ``hold`` that has already happened at the start.
 
         Nodes that are recorded or generated binlogs begin to write their files, transaction by transaction. The times
-        of the links' scheduled outages count from this call.
+        of outages count from this call.
         """
         for link in self.links.values():
             link.begin_outages()
@@ -144,7 +148,9 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- nodes and links
 
     def __getitem__(self, name: str) -> TestbedNode:
-        """Return the node ``name``. Raises Unknown if there is no such node."""
+        """Return the node (a server, a master, a slave or a binlog set of the topology) with the name ``name``. Raises
+        Unknown if there is no such node.
+        """
         try:
             return self.nodes[name]
         except KeyError:
@@ -302,9 +308,10 @@ class Testbed(AbstractContextManager["Testbed"]):
     def reset(self, timeout: float | None = None) -> None:
         """Bring the running topology back to the state that it had after :func:`up`, so that the next test can use it.
 
-        All cuts, silences, pauses and delays end, links get the rate and delay of the topology, and stopped nodes
-        start. On servers whose data only servers of the topology wrote, clients are disconnected, databases are
-        dropped, and the ``init`` statements run again. Then all nodes have caught up.
+        Links are no longer cut or silent, and get the rate and delay of the topology. Pauses and delays of nodes end,
+        and stopped nodes start. On servers whose data only servers of the topology wrote, clients are disconnected,
+        databases are dropped, and the ``init`` statements run again. Then the call waits until all nodes have caught
+        up.
 
         ``timeout`` is in seconds. None stands for the limit ``wait_timeout`` of :func:`up`. Raises NotCaughtUp after
         this time, and TestbedError for a replica that keeps databases that its source has dropped.
@@ -355,6 +362,8 @@ class Testbed(AbstractContextManager["Testbed"]):
 
 
 def _is_ours(node: TestbedNode) -> bool:
-    """Tell whether all data of a node comes from servers that were started for the topology."""
+    """Tell whether all data of a server node comes from servers that were started for the topology. Then the data may
+    be dropped and made again.
+    """
     origins = [feed.origin for feed in node.feeds]
     return all(map(_is_ours, origins)) if origins else isinstance(node, StartedServer)

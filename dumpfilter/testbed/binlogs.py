@@ -83,9 +83,9 @@ class WatchedSet:
     def note_end(self, end: Place, now: float) -> None:
         """Record that the node's binlog has had the end ``end`` since the time ``now`` (of ``time.monotonic``).
 
-        If ``end``, or an end beyond ``end``, was recorded before, the time of the first such end is kept instead of
-        ``now``. Ends beyond ``end`` are forgotten, because a log may be truncated. If there are too many ends, every
-        second end of the older half is forgotten.
+        If an earlier call has recorded ``end``, or an end beyond ``end``, the time of the first such call is kept
+        instead of ``now``. Recorded ends beyond ``end`` are forgotten, because the log has been truncated. If there are
+        too many ends, every second end of the older half is forgotten.
         """
         with self._lock:
             at = bisect.bisect_left(self._keys, end.key)

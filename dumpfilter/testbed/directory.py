@@ -114,8 +114,8 @@ class Owner(NamedTuple):
 
 
 def _noted_owner(directory: Path) -> Owner | None:
-    """Return the process that a directory's state file names, even if it has ended. None if the directory has no such
-    file, or another program's file of this name.
+    """Return the process that a directory's state file names, even if the process has ended. None if the directory has
+    no such file, or a file of the same name that another program wrote.
     """
     try:
         return Owner(**json.loads((directory / STATE).read_text()))

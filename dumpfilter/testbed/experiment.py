@@ -644,10 +644,10 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
 
 def _committed(log: WatchedSet, plan: plans.Plan, begin: int) -> Committed:
     """Return the transactions that a node committed since the beginning of a run, with measured commit times. The node
-    is an origin of the topology, and writes the binlog ``log``.
+    is an origin of the topology (a server that wrote a binlog), and writes the binlog ``log``.
 
-    ``plan`` has the filters under which the transactions' bytes are counted. ``begin`` is the time at which the run
-    began, microseconds (``time.monotonic``).
+    ``plan`` has all filters of the topology. For each filter, the result has the bytes of the transactions that the
+    filter passes. ``begin`` is the time at which the run began, microseconds (``time.monotonic``).
     """
     traffic: plans.SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
     by_end = {one.end: one for one in read_log(log)[1:]}

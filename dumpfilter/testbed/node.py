@@ -193,7 +193,7 @@ class TestbedLink(OpenLink):
         )
 
     def set(self, **changes: Any) -> None:
-        """Change the ``rate`` (bits a second or ``"2mbit"``), the ``delay`` or the ``jitter`` (seconds or ``"50ms"``).
+        """Change the link's ``rate`` (bits a second or ``"2mbit"``), ``delay`` or ``jitter`` (seconds or ``"50ms"``).
 
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError for an invalid value.
         """

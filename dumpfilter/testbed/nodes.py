@@ -74,7 +74,9 @@ class OwnNode(TestbedNode):
             for one in reader.reads
             if reader.kind == "server" and one.source == self.name
         ]
-        """The accounts of the real replicas that read the node, without the password, as in its configuration file."""
+        """The user, server ids and filter rules of each real replica (MySQL or MariaDB server) that reads this node, as
+        in this node's configuration file, but without the password.
+        """
         self._serves_slaves = self.kind == "master" or any(reader.kind == "slave" for reader in readers)
 
     @property
@@ -130,10 +132,11 @@ class OwnNode(TestbedNode):
         )
 
     def _config(self) -> list[str]:
-        """Write the configuration file with the accounts of real replicas (MySQL and MariaDB servers), and return the
-        option that names the file.
+        """Write the configuration file of this node with the user, password and filter rules of each real replica
+        (MySQL or MariaDB server) that reads the node. Return the option ``--config``, which names the file, for the
+        node's command line.
 
-        The result is empty if no real replica reads the node.
+        The result is empty, and no file is written, if no real replica reads the node.
         """
         if not self.accounts:
             return []
@@ -686,10 +689,11 @@ class Replay:
             self.error = error
 
     def _write(self) -> Generator[int, None, None]:
-        """Write the binlog set, and yield before each transaction the time at which the transaction is due.
+        """Write the binlog set, and yield before each transaction the time at which the transaction is due,
+        microseconds since the start of the replay.
 
-        The transactions that are due by then are written in the next step. The first file, without transactions, and
-        the index are written in the first step.
+        The caller waits until this time, and then asks for the next item, which writes all transactions that are due by
+        then. Before the first item, the first file, without transactions, and the index are written.
         """
         for table in self._tables:
             if table.due.size and table is not self._tables[0]:

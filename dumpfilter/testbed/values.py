@@ -152,7 +152,9 @@ class NodeStatus(_Status):
     """The bytes of events that filters on the way dropped for the node. None: they are not counted."""
     channels: tuple[ChannelState, ...] = ()
     is_done: bool | None = None
-    """Whether a recording or workload has been written completely. None for other nodes."""
+    """Whether a recording (replayed binlogs) or workload (generated binlogs) has been written completely. None for
+    other nodes.
+    """
     problems: tuple[str, ...] = ()
 
 

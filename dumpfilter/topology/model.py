@@ -113,8 +113,8 @@ def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
     """Return a pydantic validator for a field whose values have a unit, such as a rate. The validator converts a text
     by ``parse``.
 
-    ``example`` is a valid text, for errors. Numbers without a unit are accepted in Python, but not in a notation that a
-    person wrote.
+    ``example`` is a valid text, for errors. Numbers without a unit are accepted from Python calls, but not from a TOML
+    file or a short string, which people write.
     """
 
     def validate(value: Any, info: ValidationInfo) -> Any:

@@ -62,13 +62,14 @@ _SCHEMA = (
 def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
     """Run the demonstration on a binlog set, and print the bytes that the master's filters saved.
 
-    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results. Those of
-    an earlier demonstration there are replaced. With ``split`` Spark jobs follow. With ``servers`` the demonstration
-    ends with real MariaDB servers, if MariaDB is installed.
+    Without ``binlogs`` the demonstration uses its own recording. ``output`` is the directory for the results, which
+    replace those of an earlier demonstration. With ``split`` two jobs follow: the split of the binlog by schema, and
+    the bandwidth report. They run on Spark if it is installed. With ``servers`` the demonstration ends with real
+    MariaDB servers, if MariaDB is installed.
 
-    Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError when a process fails, also because of other
-    files in these places. Raises LawBroken when a slave ends in another state than a slave that reads everything and
-    filters for itself.
+    Raises OutputError if ``binlogs`` does not exist. Raises DumpfilterError when a process fails, for example because
+    other files are in its output directory. Raises LawBroken when a slave ends in another state than a slave that reads
+    everything and filters for itself.
     """
     console = Console(highlight=False)
     source = binlogs or _RECORDING
@@ -131,8 +132,8 @@ def _replicate(console: Console, source: Path) -> dict[str, int]:
 
 
 def _engine() -> str:
-    """Return the option with the engine of the split and the bandwidth report: Spark or, on a machine without PySpark
-    and its Java, threads.
+    """Return the command line option that selects the engine of the split and the bandwidth report. The engine is Spark
+    or, on a machine without PySpark and its Java, threads.
     """
     with contextlib.suppress(SparkMissing):
         check_java()
@@ -162,7 +163,9 @@ def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) 
 
 
 def run(*arguments: str) -> None:
-    """Run a ``dumpfilter`` command with these arguments to its end. Raises DumpfilterError when it fails."""
+    """Run a ``dumpfilter`` command in a new process, with the command line arguments ``arguments``, and wait for its
+    end. Raises DumpfilterError when the command fails.
+    """
     done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
     if done.returncode:
         raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
@@ -170,10 +173,11 @@ def run(*arguments: str) -> None:
 
 def demonstrate(console: Console, program: Program, output: Path) -> None:
     """Run a MariaDB source, and a replica that reads the source through dumpfilter. Print how many bytes the replica
-    received, and what it has.
+    received, and which databases and rows the replica has.
 
     ``program`` is the server's program. ``output`` gets the logs of the servers and of dumpfilter. Raises
-    DumpfilterError, also if the replica's data differ from those of a replica that reads the source.
+    DumpfilterError if a process fails, and also if the replica's data differ from those of a replica that reads the
+    source.
     """
     topology = make_topology(
         server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),

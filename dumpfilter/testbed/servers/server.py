@@ -56,28 +56,29 @@ class Program(NamedTuple):
     install: str = ""
     """The program that makes a data directory. Empty if the server itself makes its data directory."""
     root: str = ""
-    """The root directory of another system, whose libraries and files the program uses. Empty: those of this
-    machine.
+    """The root directory of another Linux system below which the program is, and whose libraries and files the program
+    uses. Empty: those of this machine.
     """
 
     @property
     def command(self) -> list[str]:
-        """The first arguments of the server's command line: the program, ``--no-defaults`` and, for a program of
-        another system, ``--basedir``.
+        """The first arguments of the server's command line: the program and ``--no-defaults``. A program with a
+        ``root`` (a system in a directory of this machine) also has that system's loader before it, and ``--basedir``.
         """
         base = [f"--basedir={self.root}/usr"] if self.root else []
         return [*command_in(self.root, self.path), "--no-defaults", *base]
 
     @property
     def title(self) -> str:
-        """The program's family and version as text for people."""
+        """The name and version of the server for messages, such as ``MariaDB 10.11.6``."""
         return f"{sql.DIALECTS[self.family].title} {self.version}"
 
 
 def command_in(root: str, program: str) -> list[str]:
-    """Return the command line that runs a program of another system with that system's loader and libraries.
+    """Return the command line that runs ``program`` with the loader and the libraries of the Linux system whose root
+    directory is ``root``.
 
-    ``root`` is the root directory of the other system; empty for a program of this machine. Raises ServerMissing if
+    With an empty ``root``, a program of this machine, the command line is the program alone. Raises ServerMissing if
     ``root`` has no loader.
     """
     if not root:
@@ -90,11 +91,12 @@ def command_in(root: str, program: str) -> list[str]:
 
 
 def find_program(family: Family, named: str | None = None, root: str = "") -> Program:
-    """Return the server program of a family, MySQL or MariaDB.
+    """Return the installed server program of a family, MySQL or MariaDB.
 
-    The program is ``named``, or the value of the family's environment variable, or a program on the PATH. With ``root``
-    the program is ``usr/sbin/mysqld`` (or ``mariadbd``) of another system, such as one that debootstrap has made.
-    Raises ServerMissing if there is no such program, or if it is too old or of the other family.
+    The program is ``named``, or else the value of the family's environment variable, or else a program on the PATH.
+    With ``root``, the root directory of another Linux system (such as one that debootstrap has made), the program is
+    ``usr/sbin/mysqld`` or ``usr/sbin/mariadbd`` there. Raises ServerMissing if there is no such program, or if it is
+    too old or of the other family.
     """
     words = sql.DIALECTS[family]
     named = str(Path(root, "usr/sbin", words.program)) if root else named or os.environ.get(words.variable)
@@ -127,7 +129,8 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
 def _how_to_install(family: Family) -> str:
     """Return advice for the user on how to install a server of a family, as the end of an error's text.
 
-    The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
+    The packages of the two families exclude each other. If the other family is installed, the advice is therefore to
+    unpack a tar archive instead of a package.
     """
     ours, other = sql.DIALECTS[family], sql.DIALECTS["mariadb" if family == "mysql" else "mysql"]
     # A program mysqld beside mariadbd is MariaDB's.
@@ -187,8 +190,8 @@ _FIXED_AT_FIRST = ("lower-case-table-names", "innodb-page-size")
 def make_data(program: Program, directory: Path, options: Sequence[str] = ()) -> None:
     """Create the data directory ``directory`` of a new server.
 
-    ``options`` are the server's own options. Only those that are fixed at the creation of a data directory are used.
-    Raises StartFailed if the program cannot create a data directory.
+    ``options`` are the server's own options. Only those that cannot change after the creation of a data directory, such
+    as ``innodb-page-size``, are used. Raises StartFailed if the program cannot create a data directory.
     """
     own = (
         option
@@ -224,8 +227,10 @@ def _template(program: Program, fixed: Sequence[str]) -> Path:
 
 
 def _key(program: Program, fixed: Sequence[str]) -> str:
-    """Return the directory name of a template, a data directory that is copied for new servers. Another program or
-    other options (``fixed``, which are fixed at the creation of a data directory) have another name.
+    """Return the directory name of a template, a data directory that is copied for new servers. Templates of different
+    programs have different names, and so have templates with different ``fixed`` options.
+
+    ``fixed`` are the server's options that cannot change after the creation of a data directory.
     """
     status = os.stat(program.path)
     of_file = os.path.realpath(program.path), status.st_size, status.st_mtime_ns
@@ -550,8 +555,8 @@ class Server(sql.SqlServer):
 def free_port() -> int:
     """Return a port of 127.0.0.1 on which no process listens now.
 
-    The port is below the range that Linux uses for outgoing connections by default. So none of them takes it while a
-    server is stopped.
+    The port is below the range that Linux uses for outgoing connections by default. Otherwise an outgoing connection
+    could take the port while the server that uses it is stopped.
     """
     while True:
         # Processes with equal seeds must not choose equal ports.

@@ -177,7 +177,9 @@ class SqlServer:
     """A client for SQL statements to a running server: a MySQL or MariaDB server, or an SQL console of dumpfilter."""
 
     wants_tls = False
-    """Whether connections use TLS if the server offers it. For TLS, PyMySQL loads all CA certificates of the system."""
+    """Whether connections use TLS if the server offers TLS. The default is no, since PyMySQL loads all CA certificates
+    of the system for each TLS connection.
+    """
 
     def __init__(self, name: str, family: Family, host: str, port: int, account: Account) -> None:
         self.name = name
@@ -286,7 +288,7 @@ class SqlServer:
 
 
 class RunningServer(SqlServer):
-    """A client for SQL statements to a server that was running before. The testbed neither starts nor stops it. The
+    """A client for SQL statements to a server that the testbed has not started. The testbed never stops the server. The
     constructor asks the server for its family, and raises NodeIsDown if the server cannot be reached.
     """
 

@@ -23,7 +23,9 @@ sender's socket.
 """
 
 MOST_HELD = 64 << 20
-"""The limit of the bytes in a line. A line whose rate times delay is more is slower than its rate."""
+"""The limit of the bytes in a line. A line that would hold more at its full rate (rate times delay) does not reach that
+rate.
+"""
 
 FULL = 0.75
 """The fraction of ``WINDOW`` at which a line counts as full, so that the senders' sockets are no longer read. Reading
@@ -73,7 +75,7 @@ class Line:
         self._last_out = 0.0
         """The time at which the last accepted byte comes out, if the delay stays."""
         self.sooner = 0.0
-        """The time by which bytes come out sooner than :meth:`push` said, since the delay has become shorter."""
+        """The seconds by which bytes come out sooner than :meth:`push` said, since the delay has become shorter."""
 
     def room(self, now: float) -> int:
         """Return how many more bytes may be put into the line at the time ``now``. The limit keeps the wait of bytes
@@ -87,10 +89,11 @@ class Line:
         return max(1, room)
 
     def push(self, now: float, data: bytes) -> list[tuple[float, bytes]]:
-        """Put bytes into the line at the time ``now``. Return them in pieces, each with the time at which it comes out.
-        A piece comes out ``sooner`` than this time if the delay becomes shorter.
+        """Put bytes into the line at the time ``now``. Return the bytes in pieces, each with the time at which the
+        piece comes out.
 
-        Without bytes there is one empty piece, with which a caller can mark the end of a stream.
+        If the delay becomes shorter later, a piece comes out earlier than its time, by the value that :attr:`sooner`
+        has then. Without bytes the result is one empty piece, with which a caller can mark the end of a stream.
         """
         rate, delay = self.shape.rate, self.shape.delay
         has_waited = self.reads_at > 0 and now <= self.resumed_at + READ_AT_ONCE
@@ -120,5 +123,5 @@ class Line:
         self.shape = shape
 
     def clear(self) -> None:
-        """Let the wire be free for new bytes, because all bytes that are in the line are discarded."""
+        """Free the wire for new bytes at once, because the caller has discarded all bytes that were in the line."""
         self._wire_free = self._last_out = self.reads_at = self.sooner = 0.0

@@ -90,7 +90,9 @@ class _End(asyncio.BufferedProtocol):
         """Whether the end of the stream has been written to the socket."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Read the connected socket from now on, and write what has crossed the link before."""
+        """Begin to read the socket, which is now connected, and write to it the bytes that have already crossed the
+        link. asyncio calls the method.
+        """
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_BUFFER)
@@ -104,25 +106,31 @@ class _End(asyncio.BufferedProtocol):
         self.update_reading()
 
     def update_reading(self) -> None:
-        """Start or stop reading the socket. It is read while the link is up, the link accepts bytes, and the other end
-        takes them.
+        """Start or stop reading the socket. The socket is read while the link is up, the link accepts bytes, and the
+        socket at the other end takes the bytes.
         """
         if self._transport is not None and self._is_read and not self._has_read_all:
             is_wanted = self._link.accepts(self._line) and self.other._takes
             (self._transport.resume_reading if is_wanted else self._transport.pause_reading)()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the memory for the next bytes from the socket."""
+        """Return the memory into which asyncio reads the next bytes from the socket. It has room for the bytes that the
+        link accepts now.
+        """
         return _BUFFER[: self._line.room(self._link.now())]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Let bytes that were read cross the link. After a planned cut they are discarded."""
+        """Send the ``nbytes`` bytes that asyncio has just read over the link to the other end. Discard them if the
+        connection was closed.
+        """
         if self._connection.is_open:
             self._cross(bytes(_BUFFER[:nbytes]))
 
     def eof_received(self) -> bool:
-        """Let the end of the stream cross the link. The socket stays open, since it can still be written to. After a
-        planned cut the socket is closed.
+        """Send the end of the stream, which the peer of this socket has sent, over the link to the other end.
+
+        Return True to asyncio, so that the socket stays open for bytes in the other direction. Return False, so that
+        the socket is closed, if the connection was closed.
         """
         self._has_read_all = True
         if self._connection.is_open:
@@ -130,17 +138,23 @@ class _End(asyncio.BufferedProtocol):
         return self._connection.is_open
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let a reset cross the link if the socket has failed, for example because its peer has reset it."""
+        """Send a reset over the link to the other end, if the socket has failed, for example because its peer has reset
+        it. asyncio calls the method.
+        """
         if exc is not None:
             self._cross(None)
 
     def pause_writing(self) -> None:
-        """Stop reading the other end, because the socket takes no more bytes."""
+        """Stop reading the socket at the other end of the link, because this socket takes no more bytes. asyncio calls
+        the method.
+        """
         self._takes = False
         self.other.update_reading()
 
     def resume_writing(self) -> None:
-        """Read the other end again."""
+        """Read the socket at the other end of the link again, because this socket takes bytes again. asyncio calls the
+        method.
+        """
         self._takes = True
         self.other.update_reading()
 
@@ -152,10 +166,11 @@ class _End(asyncio.BufferedProtocol):
             self._link.update()
 
     def deliver(self) -> None:
-        """Write the bytes that have crossed the link to the socket, and set the timer for the next ones. While the link
-        is cut or silent nothing happens.
+        """Write the bytes that have crossed the link to the socket, and set the timer for the bytes that cross next. Do
+        nothing while the link is cut or silent.
 
-        When the line's ``limit`` bytes have passed, the planned cut of the link begins.
+        If a cut is planned after a number of bytes (:meth:`Link.cut_after`), and these have been written, the cut
+        begins.
         """
         _cancel(self._timer)
         line = self.other._line
@@ -185,7 +200,9 @@ class _End(asyncio.BufferedProtocol):
         self._link.cut_as_planned()
 
     def _complete(self, transport: asyncio.Transport) -> None:
-        """Write the end of the stream to the socket. If the other stream has ended, too, the connection ends."""
+        """Write the end of the stream to the socket. If the stream in the other direction has also ended, close the
+        connection.
+        """
         with contextlib.suppress(OSError):
             transport.write_eof()
         self.is_complete = True
@@ -198,11 +215,12 @@ class _End(asyncio.BufferedProtocol):
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
 
     def close(self, *, in_order: bool) -> None:
-        """Close the socket, and discard the bytes that are under way to it. Unless ``in_order`` is set, the peer gets a
-        reset.
+        """Close the socket, and discard the bytes that are crossing the link to it. Unless ``in_order`` is set, the
+        peer of the socket gets a reset.
 
-        In order, the target gets the end of the stream, and its socket is closed when it has ended its stream, too. The
-        system would discard the bytes that wait for the target if it closed a socket with bytes that nobody has read.
+        With ``in_order`` the target (the reading node) gets the end of the stream. The target's socket is closed only
+        when the target has ended its stream, too. Otherwise bytes from the target that nobody has read would make the
+        system discard the bytes that wait for the target.
         """
         _cancel(self._timer)
         self.other._line.held -= sum(len(data or b"") for _, data in self._under_way)
@@ -428,15 +446,17 @@ class Link:
         return (self._silent_since or self.loop.time()) - self._silent_for
 
     def accepts(self, line: Line) -> bool:
-        """Tell whether one direction accepts bytes. It accepts none while the line is full, or while the link is cut or
-        silent.
+        """Tell whether ``line``, one direction of the link, accepts bytes. It accepts none while it is full, or while
+        the link is cut or silent.
         """
         return self.state == "up" and line.reads_at <= self.now()
 
     def update(self) -> None:
-        """Read those sockets that may be read now, and deliver the bytes that have crossed the link.
+        """Read the sockets of all connections from which the link accepts bytes, and deliver the bytes that have
+        crossed the link.
 
-        Timers are set for lines that are full. While the link is cut or silent no socket is read.
+        For a direction that is full, a timer is set, which calls this method when the direction accepts bytes again.
+        While the link is cut or silent no socket is read.
         """
         for line in (self.down, self.up):
             _cancel(self._timers.pop(line, None))
