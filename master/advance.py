@@ -48,10 +48,12 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class ToldPositions(NamedTuple):
-    """The positions before and after a chunk (message to slaves), in one binlog file of the server that wrote the
-    events. Slaves know only these positions.
+    """The positions before and after a chunk (message to slaves), as the chunk tells them to slaves. All are positions
+    in one binlog file of the server that wrote the events, even if the master serves a relay log with other byte
+    offsets.
 
-    ``end`` is the position after the chunk, and ``resume`` the last transaction boundary up to there.
+    ``end`` is the position after the chunk. ``resume`` is the last transaction boundary at or before ``end``, from
+    which a new dump can continue.
     """
 
     file: str
@@ -82,8 +84,8 @@ class PlacedPlan(ABC):
 
     @property
     def counts(self) -> Counts:
-        """The numbers of events, bytes and transactions in the chunk (message to slaves). The numbers are complete once
-        messages have been made.
+        """The numbers of events, bytes and transactions in the chunk (message to slaves). The bytes of stand-ins (empty
+        transactions that replace dropped ones for a real replica) are counted only once the messages have been made.
         """
         return self.plan.counts
 
@@ -107,11 +109,13 @@ class PlacedPlan(ABC):
         return events
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
-        """Write the chunk's events to the beginning of ``room``. Set :attr:`committed_at`, the Unix time of the chunk's
-        first commit.
+        """Read ``ranges`` of the binlog file into ``room``, and apply the plan's changes to the chunk's events, such as
+        a moved STMT_END_F. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
 
-        ``ranges`` are those of the plan, and perhaps others, whose bytes go to ``room``, too. With ``cached`` the
-        method raises NotCached instead of waiting for the disk. Raises BinlogError if the events cannot be read.
+        Each row of ``ranges`` (int64) has the offset in the file, the size, and the offset in ``room``. The chunk's
+        events stand at the beginning of ``room``, and further bytes that the caller needs stand after them. With
+        ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events cannot
+        be read.
         """
         plan, source = self.plan, self.source
         out, fd = np.frombuffer(room, np.uint8), source.file.format_description
@@ -244,8 +248,8 @@ class GrpcEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Return the chunk that ``plan`` describes as a one-element list, whose element makes the gRPC messages.
-        ``plan`` lists the byte ranges of ``segment`` (scanned events) to send.
+        """Return a list with one element: the chunk that ``plan`` describes, which can make its gRPC messages. ``plan``
+        lists the byte ranges of ``segment`` (scanned events) to send.
 
         ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment.
         """
@@ -279,9 +283,9 @@ class GrpcEncoding:
 def counts_to_proto(counts: Counts) -> pb.Counts:
     """Return the gRPC message with the counts of events, bytes and transactions of one chunk or of a whole dump.
 
-    A compressed transaction of which a part was dropped may need more bytes than the whole one. A negative number of
-    dropped bytes becomes 0 in the message. The message has no ``bytes_gtid``, because a chunk holds no events in place
-    of dropped transactions.
+    The number of dropped bytes is negative when the rest of a compressed transaction needs more bytes than the whole
+    transaction. The message then has 0. The message leaves out ``bytes_gtid``, the size of the empty transactions that
+    replace dropped ones, because only real replicas get these.
     """
     return pb.Counts(
         **{name: max(value, 0) for name, value in zip(_COUNT_NAMES, _COUNTS(counts), strict=True)}
@@ -401,8 +405,8 @@ class ReplicaEncoding:
     """The message format of dumps for real replicas (MySQL and MariaDB servers): plain binlog events. A replica that
     uses GTIDs gets stand-ins (empty transactions) for dropped transactions.
 
-    The end of a file is told by the artificial Rotate event of the next file. The replica's connection itself writes
-    heartbeats and the packet at the end of a dump, because it knows the replica's position.
+    The artificial Rotate event of the next file tells a replica that a file ends. The replica's connection itself
+    writes heartbeats and the packet at the end of a dump, because it knows the replica's position.
     """
 
     by_gtid: bool
@@ -654,11 +658,10 @@ def step_over(
     """Return the step (a dump's next chunks) from ``place`` to the end of ``segment`` (scanned events). The step has
     the chunks that ``plans`` describe.
 
-    ``place`` is the dump's position with its state, and ``thread`` is the dump thread after the segment. ``reach`` has
-    the segment's GTID ranges and server ids from ``place`` on. ``alike`` is a dictionary of the chunks that were made
-    for other dumps from this position. The key has the outcome of a dump's plan (which bytes are sent), the position,
-    the message format and the size of messages, into which a large event is divided. A dump with an equal key shares
-    the chunks. Otherwise new chunks are made, and added to ``alike``.
+    ``place`` is the dump's position with its state, and ``thread`` is the dump's filter with its state after the
+    segment. ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks that
+    this segment has given to other dumps. A dump shares them if its position, message format, size of messages and the
+    bytes to send are all equal; the key consists of these. Otherwise new chunks are made, and added to ``alike``.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = outcome, place.position, place.end, place.resume, place.encoding, place.thread.chunk_size
@@ -708,8 +711,9 @@ def place_in(
     encoding: Encoding,
     told: int | None = None,
 ) -> DumpPlace:
-    """Return the state in which a dump begins to read the binlog file ``source``. ``thread`` is the dump thread (the
-    filter and its state), which must not be in use elsewhere. The call changes ``thread``.
+    """Return the place (position, filter and state) at which a dump begins to read the binlog file ``source``.
+    ``thread``, an object of the class DumpThread, is the dump's filter with its state. The call changes this object, so
+    that no other dump may use it.
 
     ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the position in the binlog of
     the server that wrote the events, if a slave has named one inside a Gap event (dropped transactions) at

@@ -361,8 +361,8 @@ class Decider:
         return reach
 
     def _numbered(self, commit: Commit) -> tuple[int, int]:
-        """Return the GTID of a transaction as two numbers: the number of its GTID source in the index, and its
-        transaction number. A GTID source is a server UUID, or MariaDB's domain and server id.
+        """Return the GTID of a transaction as two numbers: the number under which the index stores its GTID source, and
+        its transaction number. A GTID source is a server UUID, or MariaDB's domain and server id.
         """
         key, number = commit.gtid
         source = self._numbers.get(key)
@@ -413,7 +413,9 @@ class Decider:
         return CommitStep(message, counts, after, reach, committed_at)
 
     def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
-        """Tell whether a dump at ``place`` surely drops all of the received transactions ``commits``."""
+        """Tell whether a dump at ``place`` (position, filter and state) surely drops all of the received transactions
+        ``commits``. Return False, too, if the dump thread must decide one of them.
+        """
         thread = place.thread
         if not thread.decides_by_flags:
             return False
@@ -516,10 +518,12 @@ def _sent_of(commit: Commit, decision: Decision) -> bytes:
 
 
 def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> bytes:
-    """Return the events for a replica by GTID, with stand-ins (empty transactions) in place of dropped transactions.
-    Add the bytes of the stand-ins to ``counts``.
+    """Return the events of the received transactions ``parts`` for a replica that replicates by GTID. A stand-in, an
+    empty transaction with the same GTID, replaces each dropped transaction. Add the bytes of the stand-ins to
+    ``counts``.
 
-    For MariaDB, one stand-in is enough for neighbouring dropped transactions of one domain: the last one.
+    MariaDB's GTID position names only the last GTID of a domain. Therefore only the last of several dropped
+    transactions in a row of one domain gets a stand-in there.
     """
     transactions: list[bytes] = []
     following: object = None

@@ -182,8 +182,8 @@ class ImposedFilter(FilterTable):
 
     @property
     def sends(self) -> tuple[object, ...]:
-        """A key of the filter's decisions, without the conditions on slaves. Filters with equal keys send and drop the
-        same events.
+        """A hashable key of everything in this ``[[imposed]]`` table that decides which events are sent, without the
+        conditions on slaves. Filters with equal keys send and drop the same events.
         """
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
@@ -267,8 +267,8 @@ class ConnectBack(Model):
 
     @property
     def client_tls(self) -> ClientTls:
-        """The TLS settings of the connection to the replica: those of ``tls``, or else TLS is required. With a CA file
-        and without ``tls``, the certificate must also name the replica's host.
+        """The TLS settings of the connection to the replica. Without the setting ``tls``, TLS is required, and with a
+        CA file the certificate must also name the replica's host.
         """
         default = TlsMode.REQUIRED if self.tls_ca is None else TlsMode.VERIFY_IDENTITY
         return ClientTls(self.tls or default, self.tls_ca)
@@ -399,7 +399,8 @@ def complete(entries: Sequence[ReplicaEntry]) -> None:
     password to the tables of the user that have none.
 
     Raises a validation error for a user without a password or with two different ones. Also raises a validation error
-    for a table that no replica can match, because every such replica matches one earlier table in the file.
+    for a table that is never used, because each replica that meets its conditions also meets those of one earlier
+    table.
     """
     passwords: dict[str, StoredPassword] = {}
     for number, entry in enumerate(entries):

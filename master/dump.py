@@ -167,7 +167,8 @@ class Dump:
 
         Raises DumpOver when the slave begins a newer dump or unregisters, and the error with which the master has ended
         the slave's registration. Raises BinlogError where the binlog is damaged, and Drained when the operator has
-        drained the slave. Raises ReplicaAhead when a MariaDB domain that was new to the binlog lacks the slave's GTIDs.
+        drained the slave. Raises ReplicaAhead when the first transactions of a MariaDB domain arrive in the binlog, and
+        the slave has GTIDs of this domain that the binlog lacks.
         """
         try:
             # The start position is checked before the first chunk. An unusable position then fails the request at once.
@@ -235,8 +236,8 @@ class Dump:
         self._reader.leave(self._waiter)
 
     def _wrote(self, message: bytes, begun: float) -> None:
-        """Measure the connection's speed by a message, which was written from the time ``begun`` (``time.monotonic``)
-        until now. Heartbeats are due from now on.
+        """Update the estimate of the connection's speed after ``message`` was written, which began at the time
+        ``begun`` (``time.monotonic``) and has ended now. The interval until the next heartbeat begins anew.
         """
         self._sent_at = time.monotonic()
         self._pace.wrote(len(message), begun, self._sent_at)
@@ -272,12 +273,13 @@ class Dump:
         return await self._reader.call(enter)
 
     async def _next_step(self) -> Step | CommitStep | None:
-        """Take up a changed filter, and return the next chunks of the dump as a step. Wait for the binlog to grow if it
-        has no further events.
+        """Begin to use a changed filter, and return the next chunks of the dump as a step. Wait for the binlog to grow
+        if it has no further events.
 
-        Return None if the wait ended without events. The wait ends when a heartbeat or an empty message is due, and
-        when the filter changes. With the option ``once``, after a drain, and at the end of a binlog that never grows
-        again, the method does not wait for growth.
+        Return None if the wait ended without events. The wait ends when the filter changes, when a heartbeat is due,
+        and when an empty message is due, at which a replica's connection can correct the replica's position. With the
+        option ``once``, after a drain, and at the end of a binlog that never grows again, the method does not wait for
+        growth.
 
         Raises Drained between two transactions when the operator has drained the slave. Raises BinlogError where the
         binlog is damaged.
@@ -306,8 +308,9 @@ class Dump:
         return await self._without_own(self._place, step)
 
     def patience(self) -> float:
-        """Return the number of seconds until the slave must get a message without events, either a heartbeat or one
-        empty message. Return 0 if such a message is due now.
+        """Return the number of seconds until the dump must yield a message although the binlog has not grown. This
+        message is a heartbeat or, after :attr:`quiet_seconds`, one empty message. Return 0 if such a message is due
+        now.
         """
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
@@ -396,17 +399,19 @@ class Dump:
             place = step.after
 
     async def _check_goes_on(self, place: DumpPlace) -> None:
-        """Raise the store's error if the dump has reached the end of a binlog that will never grow again.
+        """Raise an error if the dump has reached the end of a binlog that will never grow again. A dump would wait
+        there for ever.
 
-        A binlog never grows again if its source has begun new binlogs, or has purged files that the master lacks.
+        A binlog never grows again if the server from which the master receives it has begun new binlogs, or has purged
+        files that the master lacks.
         """
         ended = self._store.ended()
         if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:
             raise ended
 
     async def _check_new_domains(self, step: Step | CommitStep) -> None:
-        """Check a MariaDB slave's GTIDs again when ``step`` brings a domain that was new to the binlog. Raises
-        ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
+        """Check a MariaDB slave's GTIDs again when ``step`` (the next chunks) brings the binlog's first transactions of
+        a domain. Raises ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
         """
         gtids = self._start.gtid_set
         if not self._unknown_domains or gtids is None:
@@ -477,8 +482,9 @@ class Dump:
         """Return a copy of ``place`` (position, filter and state of a dump) that equals the places of other slaves with
         an equal filter. Dumps at equal places share messages.
 
-        The copy leaves out the transactions that all these slaves leave out. Transactions that only this slave has
-        already, or has written itself, stay in; :meth:`_without_own` leaves them out.
+        A dump at the copy leaves out only transactions of ignored servers and domains, as the dumps of all these slaves
+        do. Transactions that this slave alone has already, or has written itself, are left out later by
+        :meth:`_without_own`.
         """
         thread = place.thread.fork(exclusion=self._shared_exclusion)
         return replace(place, thread=thread)

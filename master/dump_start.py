@@ -78,8 +78,10 @@ class ReplicaAhead(PositionError):
 
     ``told`` is the error text that a replica gets. For GTIDs, ``told`` is the text of a MySQL or MariaDB server.
     ``gtids`` are the GTIDs that the source lacks. The exception's own text names them, but ``told`` does not.
-    ``is_diverged`` says that :func:`ahead_of` found the same or a higher sequence number in the GTID's MariaDB domain.
-    ``is_diverged`` is False for a GTID that is missing between two logged sequence numbers.
+
+    ``is_diverged`` is True if the source has logged the same or a higher sequence number in the MariaDB domain of such
+    a GTID. Then the source does not merely lag behind. The check of MariaDB's strict mode, :func:`check_no_hole`,
+    leaves the value False.
     """
 
     def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:
@@ -104,12 +106,14 @@ class Wanted:
 
 
 def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
-    """Return the error for a dump request that a server with the logged transactions ``logged`` would refuse, or None.
+    """Return the error with which a server refuses the dump request ``wanted``, because the replica has more than the
+    server. Return None if the server accepts the request. ``logged`` has the GTIDs, or the end of the binlog, of this
+    server.
 
-    MySQL refuses GTIDs of the server's own UUID, ``server_uuid``, that are not logged. GTIDs before the first logged
-    one of this UUID pass, and so do other UUIDs. MariaDB refuses an unlogged GTID in a domain that has logged
-    transactions. If ``wanted`` says that the replica ignores duplicates (``gtid_ignore_duplicates``), a GTID above the
-    newest logged one of its domain passes. Without GTIDs, a file and position after the end of the binlog are refused.
+    MySQL refuses GTIDs of the server's own UUID, ``server_uuid``, that are not logged. GTIDs of other UUIDs are
+    accepted, and so are GTIDs of the own UUID below its lowest logged one. MariaDB refuses a GTID that is not logged if
+    its domain has logged transactions. With ``gtid_ignore_duplicates`` on the replica, a GTID above the newest logged
+    one of its domain is accepted. Without GTIDs, a file and position after the end of the binlog are refused.
     """
     match wanted.gtids:
         case MysqlGtidSet() as have:
@@ -161,11 +165,11 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
     """Check the GTIDs or the position from which a slave or replica wants the binlog, before its dump starts. Raises
-    ReplicaAhead for GTIDs that the source of the binlog lacks. ``server_uuid`` is the UUID of the binlog set.
+    ReplicaAhead for GTIDs that the server which wrote the binlog lacks. ``server_uuid`` is the UUID of the binlog set.
 
     If the master receives the binlog from a running server and only lags behind, wait until the master has received
-    what the replica has. Raises BinlogUnreadable (momentary) if the master still lags after LONGEST_WAIT. A file and
-    position that the source lacks are accepted here; the dump refuses them later.
+    what the replica has. Raises BinlogUnreadable (momentary) if the master still lags after 15 seconds
+    (``LONGEST_WAIT``). A file and position after the end of the binlog are accepted here; the dump refuses them later.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -228,16 +232,21 @@ def _ahead(
 
 
 def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[MariadbGtid]:
-    """Return the GTIDs of a replica that come directly before the first transaction of their domain in the binlog.
+    """Return those GTIDs of a MariaDB replica whose sequence number is one below that of the first transaction which
+    the binlog ever had of their domain (see :func:`_first_number`).
 
-    A server that was a replica without log_slave_updates has such GTIDs in gtid_slave_pos, and not in its binlog.
+    The master accepts such a GTID although the binlog lacks it. A server that was a replica without log_slave_updates
+    before has such GTIDs in gtid_slave_pos only.
     """
     return frozenset(gtid for gtid in have.gtids() if _first_number(gtid.domain_id, store) == gtid.seq_no + 1)
 
 
 def _first_number(domain: int, store: BinlogStore) -> int | None:
-    """Return the sequence number of a domain's first transaction in the binlog. Return None if that transaction was
-    purged, or is not written yet.
+    """Return the sequence number of the first transaction of a MariaDB replication domain that was ever written to the
+    binlog. ``domain`` is the domain's id.
+
+    Return None if a purged file had this transaction, so that its number is not known. Also return None if the binlog
+    has no transaction of the domain yet.
     """
     names = store.binlogs.names
 
@@ -454,11 +463,11 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
 
 
 def _check_has_earlier(request: pb.DumpRequest, store: BinlogStore) -> None:
-    """Check that a slave has the transactions that are missing in the relay log which serves it. Raises PositionError
-    otherwise.
+    """Check that a slave has the transactions that are missing in the relay log from which another slave serves it.
+    Raises PositionError otherwise.
 
-    The slave that writes the relay log had these transactions before it asked its own master by GTID. The positions in
-    the relay log pass over them.
+    The serving slave had these transactions before, and asked its own master by GTID to leave them out. A position in
+    the writer's binlog does not show that they are missing.
     """
     first = store.binlogs.names[0]
     logged, received, _ = gtids_before(store.open_file(first).file)
@@ -510,8 +519,8 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
 
     ``file`` and ``position`` are those of the writer, the server that wrote the events. An empty ``file`` stands for
     the set's first file. If several relay log files belong to one file of the writer, the newest that begins before the
-    position is used. A relay log lacks the transactions that its slave had before it asked its master by GTID.
-    ``has_earlier`` says that the reader of the dump has these transactions.
+    position is used. A relay log lacks transactions that its slave had before it asked its master by GTID.
+    ``has_earlier`` says that the client which gets the dump has these transactions, too.
 
     Raises BinlogMissing for a file, and PositionError for a position, that the set lacks. Raises BinlogUnreadable
     (momentary) for a position that the slave with the relay log has not received yet.
@@ -570,11 +579,12 @@ def _missing(file: str, position: int, what: str) -> PositionError:
 
 
 def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
-    """Return the writer's position at which a transaction begins. The writer is the server that wrote the events.
+    """Return the position in the writer's binlog at which a transaction begins. The writer is the server that wrote the
+    events. ``boundary`` is the transaction's byte offset in the file ``indexed``.
 
-    ``boundary`` is the transaction's byte offset in the file ``indexed``. ``before`` is the writer's position after the
-    event before the transaction, and is returned if no Gtid event tells a better one. The two positions differ where a
-    relay log lacks transactions, because its slave had them already.
+    The position is computed from ``end_log_pos`` of the transaction's Gtid event. Without such an event or value,
+    return ``before``, the writer's position after the event that precedes the transaction here. The two positions
+    differ where a relay log lacks transactions, because its slave had them already.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
     if header.type not in GTIDS or not header.end_log_pos:
@@ -584,8 +594,9 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
 
 
 def is_event(position: int, indexed: IndexedFile, store: BinlogStore) -> bool:
-    """Tell whether an event begins at the byte offset ``position`` of ``indexed``, a binlog file of a server, or the
-    file ends there.
+    """Tell whether an event begins at the byte offset ``position`` of ``indexed``, a server's own binlog file (no relay
+    log). Return True, too, if no whole transaction has been written at this offset yet, for example at the end of the
+    file.
     """
     if position <= indexed.file.first_event:
         return position in (FIRST_EVENT, indexed.file.first_event)
@@ -610,11 +621,11 @@ def _not_received(file: str, position: int) -> BinlogUnreadable:
 
 
 def _transaction_at(indexed: IndexedFile, position: int, store: BinlogStore) -> tuple[int, int, int] | None:
-    """Return the first transaction or Gap event (dropped transactions) that ends after ``position``, in the writer's
-    binlog. Return None if there is none.
+    """Return the first transaction or Gap event (dropped transactions) in ``indexed`` that ends after ``position``.
+    Return None if there is none. ``position`` belongs to the binlog of the writer, the server that wrote the events.
 
-    The result is the transaction's byte offset in the file on this master, and the writer's positions before and after
-    it. The position after a transaction that is not complete yet is ``_UNKNOWN_END``.
+    The result is a triple: the transaction's byte offset in the file on this master, and the writer's positions before
+    and after the transaction. The position after a transaction that is not complete yet is ``_UNKNOWN_END`` (-1).
     """
     at = indexed.boundary_before(position)
     begun: tuple[int, int] | None = None

@@ -162,16 +162,20 @@ _numbers = itertools.count(1)
 
 
 class NotCached(Exception):
-    """The exception for bytes of a file that the asyncio loop must not read, because a read takes long."""
+    """The exception for bytes of a file that the asyncio loop must not read, because the read would wait for the disk
+    or take long. A worker thread reads them instead.
+    """
 
 
 @dataclass
 class _Place:
-    """The start and end of a scanned segment as byte offsets in its binlog file, and the state needed to scan the
-    segment again. A segment that the cache has evicted is scanned a second time.
+    """The start and end of a segment as byte offsets in its binlog file, and the state needed to scan the segment
+    again. A segment is a run of events that was scanned at once. A segment that the cache has evicted is scanned a
+    second time.
 
-    ``continues`` says that the segment's first transaction began in the segment before. ``open`` says that its last
-    transaction continues in the next segment. ``rotated`` says that the segment ends with a Rotate or Stop event.
+    ``continues`` says that the segment's first transaction began in the segment before. ``open`` says that the
+    segment's last transaction continues in the next segment. ``rotated`` says that the segment ends with a Rotate or
+    Stop event.
     """
 
     start: int
@@ -257,8 +261,9 @@ class IndexedFile:
     def boundary_before(self, position: int) -> int:
         """Return the byte offset in this file of the last known transaction boundary at or before ``position``.
 
-        ``position`` is a position in the binlog of the server that wrote the events. Only the boundaries between the
-        segments that were scanned so far are known. If none of them fits, return the offset of the first event.
+        ``position`` is a position in the binlog of the server that wrote the events. The file is scanned in segments
+        (runs of events of up to 8 MiB), and only the boundaries between the segments scanned so far are known. If none
+        of these lies before ``position``, return the offset of the first event.
         """
         for place in reversed(self._places):
             writer = place.point.writer
@@ -308,8 +313,8 @@ class IndexedFile:
             return self._load(place)
 
     def segment_start(self, position: int) -> int:
-        """Return the byte offset at which the scanned segment with the event at ``position`` begins. Return
-        ``position`` if the event is not scanned yet.
+        """Return the byte offset at which the segment (a run of events that was scanned at once) with the event at
+        ``position`` begins. Return ``position`` if the event is not scanned yet.
         """
         place = self._place(position)
         return position if place is None else place.start
@@ -338,15 +343,15 @@ class IndexedFile:
             raise
 
     def recent(self, low: int, high: int) -> Window | None:
-        """Return recently scanned bytes that are still in memory, with their offset in the file, if they include the
-        byte offsets from ``low`` to ``high``. Otherwise return None.
+        """Return a window (bytes with their offset in the file) of newly scanned bytes that are still in memory. Return
+        None if no window has all bytes from the byte offset ``low`` to ``high``.
         """
         return next((window for window in self._recent if window.has(low, high)), None)
 
     def fill(self, room: npt.NDArray[np.uint8], ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
-        """Copy byte ranges of the scanned part of the file into ``room`` (uint8). The columns of ``ranges`` are the
-        offset in the file, in ascending order, the size, and the offset in ``room``. Raises BinlogError if the file no
-        longer has these bytes, or cannot be read.
+        """Copy byte ranges of the scanned part of the file into ``room`` (uint8). Each row of ``ranges`` is one range:
+        its offset in the file, its size, and its offset in ``room``, all in bytes. The rows are in the order of the
+        file. Raises BinlogError if the file no longer has these bytes, or cannot be read.
 
         With ``cached`` the method does not wait for the disk. NotCached is raised if some bytes are not in the page
         cache, or if ``room`` has more than 8 MiB.
@@ -479,10 +484,11 @@ class IndexedFile:
             raise self.lost()
 
     def _scan_next(self) -> bool:
-        """Scan the next events of the file into a segment, and return whether there were any. Raises BinlogError where
-        the file is damaged, or has been overwritten.
+        """Scan the next events of the file, and add them to the index as a new segment (run of events). Return whether
+        there were any. Raises BinlogError where the file is damaged, or has been overwritten.
 
-        Small segments at the end are merged: they are scanned again together with the new events, and replaced.
+        Small segments at the end of the index are scanned again together with the new events, and replaced by one
+        segment.
         """
         is_written_here = self._is_written_here()
         if not is_written_here:
@@ -534,11 +540,13 @@ class IndexedFile:
         return True
 
     def _mergeable(self, new: int) -> list[_Place]:
-        """Return the last small segments that the next scan shall merge with the ``new`` bytes that the file has grown
-        by.
+        """Return the segments at the end of the index that the next scan shall scan again and join with the new events.
+        A segment is a run of events that was scanned at once. ``new`` is the number of bytes by which the file has
+        grown.
 
-        A segment is merged when at least as many bytes follow it. So each byte of a file that grows by single
-        transactions is scanned a logarithmic number of times. Few small segments are left.
+        Beginning with the last one, a segment is chosen if it is not larger than all bytes after it together, is below
+        256 KiB, and has only whole transactions. Thus few small segments are left. If a file grows by single
+        transactions, each byte is scanned again only a logarithmic number of times.
         """
         first = len(self._places)
         while first:
@@ -551,8 +559,9 @@ class IndexedFile:
         return self._places[first:]
 
     def _load(self, wanted: _Place) -> Segment:
-        """Return a scanned segment, from the cache or by a new scan of its part of the file. Raises BinlogError if the
-        file no longer has the events of the segment.
+        """Return the segment (a run of events that was scanned at once) whose start and end in the file are ``wanted``.
+        It comes from the cache, or from a new scan of this part of the file. Raises BinlogError if the file no longer
+        has the same events there.
         """
         segment = self._cache.get((self.number, wanted.start))
         if segment is not None:

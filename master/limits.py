@@ -129,8 +129,8 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """A kind of gRPC call, by which the master limits the number of concurrent calls. The value has the words for such
-    calls and the cure in an error's text.
+    """A kind of gRPC call. The master limits the number of concurrent calls of each kind. The value is a pair of texts
+    for the error at this limit: a name for such calls, and what the client can do.
     """
 
     CALL = "calls", "try again in a few seconds"

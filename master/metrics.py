@@ -111,8 +111,8 @@ METRICS: tuple[type[Facts[Any]], ...] = (Master, States, Calls, FailedCalls, Sla
 class MasterCollector(Collector):
     """A Prometheus collector that reads a master's metrics at each scrape.
 
-    Locks are held only while lists of slaves are copied. Counters are read without a lock, so that the counters of one
-    slave may differ by one chunk.
+    Locks are held only while lists of slaves are copied. The counters of a slave are read without a lock. Some of them
+    may already include a chunk (message to the slave) that others do not include yet.
     """
 
     def __init__(self, server: MasterServer) -> None:
@@ -155,10 +155,12 @@ def _calls(server: MasterServer) -> Iterator[tuple[str, int, int]]:
 
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
-    """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others. The others are
-    slaves that were never seen, and slaves that were served last. No two of the result have equal labels.
+    """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others. Of the others,
+    slaves that were never seen are preferred, and then those that were seen most recently. Of slaves with equal labels
+    only one is shown.
 
-    Slaves that have only registered are left out, because a stranger could register any number of names.
+    Slaves that have registered and never asked for a dump are left out, because a stranger could register any number of
+    names.
     """
     served = [view for view in views if view.slave.presence is not Presence.REGISTERED]
     connected = [view for view in served if view.slave.presence is Presence.CONNECTED]

@@ -51,10 +51,10 @@ def purge(
 
     The call deletes the files before the file ``to``, or the files last written before the time ``before``. The newest
     file always stays. ``reading`` lists the files that dumps are reading. The oldest of them and all later files stay,
-    with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. With ``is_own`` this process writes the set, which it receives
-    from a server, and no other process needs to be looked for. A new index file replaces the old one before any file is
-    deleted. Therefore a crash leaves a valid set, at worst with files that the index no longer names. A file's GTID
-    index is deleted with the file.
+    with a warning, as in ``MYSQL_BIN_LOG::purge_logs``. ``is_own`` says that this process itself writes the set, which
+    it receives from a server. Otherwise the call checks that no other process is writing the set. A new index file
+    replaces the old one before any file is deleted. Therefore a crash leaves a valid set, at worst with files that the
+    index no longer names. A file's GTID index is deleted with the file.
 
     Raises SqlError. 1373: the set has no file ``to``. 1375: a server is writing the set, or the set has no index file.
     1375, too: a file to delete stands outside of the index file's directory, or is no binlog file. 1377: the system
@@ -204,8 +204,8 @@ class StoreExpiry:
     ``seconds`` is the age of a file's last write from which on the file may be removed. ``nbytes`` is the total size of
     all files above which the oldest may be removed, bytes.
 
-    A file stays while a slave needs it. Slaves count that are connected, or that were last seen within the time of
-    ``--keep-slaves``. The log warns once of a slave that keeps files from expiry.
+    A file stays while a slave needs it. A slave that is not connected is considered only if it was seen within the time
+    of ``--keep-slaves``. The log warns once of a slave that keeps files from expiry.
     """
 
     def __init__(

@@ -277,11 +277,11 @@ class RegisteredSlave:
         return (self.file, self.position) if self.file else self.other_filter_until
 
     def leave_filter(self, old: RegisteredSlave) -> None:
-        """Record that the filter of ``old``, and not the present filter, selected the events that the slave has up to
-        now.
+        """Add the filter of ``old`` to the former filters of this slave (:attr:`earlier`), because the slave's filter
+        changes. Record that former filters selected the events up to the position that the slave has now reached.
 
         ``old`` is this registration before a change of its filter, or the registration that this one replaces. The
-        slave may still need the end of XA transactions that only the old filter sent.
+        slave may still need the XA COMMIT or XA ROLLBACK of transactions that only the old filter sent.
         """
         others = tuple(flags for flags in old.earlier if flags is not old.flags)
         # A filter under which no dump has moved has selected nothing.
@@ -299,8 +299,8 @@ class RegisteredSlave:
     @property
     def weight(self) -> int:
         """The approximate memory of the slave's registration, bytes. Most of it is for the rules of the present filter
-        and of the slave's last few former filters. The register keeps them, because the slave may need the end of XA
-        transactions that they sent.
+        and of the slave's last few former filters. The register keeps the former filters, because the slave may need
+        the XA COMMIT or XA ROLLBACK of transactions that they sent.
         """
         filters = [one.filter for one in (self.flags, *self.earlier)]
         origin = self.origin or OriginFilter()
@@ -310,8 +310,8 @@ class RegisteredSlave:
 
 
 class _Weights(dict[str, int]):
-    """The memory of registrations by the slave's id, bytes. Their sum is ``total``, so that a registration costs the
-    same among ten slaves and among ten thousand.
+    """The memory of each registration, bytes, by the slave's id. ``total`` is the sum of all values. It is updated with
+    each change, because adding up thousands of values at each registration would take long.
     """
 
     total = 0
@@ -423,8 +423,8 @@ class Register:
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping.
 
-        A dumping slave with the same UUID is no other slave if it has the same secret. A dumping slave with the same
-        server id is no other slave if it has the same UUID.
+        A dumping slave with the same UUID and the same secret counts as the same slave. So does a dumping slave with
+        the same server id and the same UUID.
         """
         peer = slave.peer
         holder = self._holders.get(peer.key)
@@ -469,8 +469,8 @@ class Register:
         slave.notify()
 
     def _release(self, slave: RegisteredSlave) -> None:
-        """Make the slave's UUID and server id free for other slaves, and subtract its memory from the totals that are
-        limited.
+        """Mark the slave's UUID and server id as not in use, so that other slaves may dump with them. Subtract its
+        memory from the total of the idle slaves, or of those with a running dump.
         """
         for weights in (self._idle, self._dumping):
             weights.total -= weights.pop(slave.slave_id, 0)
@@ -499,11 +499,12 @@ class Register:
     def remove_all(
         self, reason: Callable[[RegisteredSlave], DumpfilterError | None]
     ) -> list[RegisteredSlave]:
-        """Remove each slave for which the function ``reason`` returns an error, and return these slaves. A slave for
-        which ``reason`` returns None stays.
+        """End the registration of each slave for which the function ``reason`` returns an error, and return these
+        slaves. A slave for which ``reason`` returns None stays.
 
-        A running dump of a removed slave ends with the error. After NotRegistered the slave registers again, and its
-        former filter still decides which ends of XA transactions it needs. So the register keeps the slave as idle.
+        A running dump of such a slave ends with the error. If the error is NotRegistered, the slave will register
+        again, and may still need the end of XA transactions that its former filter sent. The register therefore keeps a
+        copy of the registration, without a dump and under a new id.
         """
         with self._lock:
             gone = []
@@ -584,7 +585,8 @@ class Register:
         """Impose the filters ``imposed`` on slaves that register from now on, and on registered real replicas. Running
         dumps of real replicas use them from their next transaction on.
 
-        Registered slaves of dumpfilter have the filters that were imposed before, since only a registration tells them.
+        A registered slave of dumpfilter keeps the filters that were imposed on it when it registered, because only the
+        answer to a registration tells the slave its imposed filters.
         """
         with self._lock:
             self.imposed = imposed
@@ -865,8 +867,8 @@ class KnownSlaves:
 
 
 def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]:
-    """Return a dictionary from each server id to the slaves with this server id, and from 0 to all slaves. The order
-    stays.
+    """Return a dictionary from each server id to the list of slaves with this server id. The key 0 has all slaves. Each
+    list has the order of ``slaves``.
     """
     found: dict[int, list[SlaveCounts]] = {}
     for slave in slaves:

@@ -474,14 +474,16 @@ class ReplicaFilters:
         return slaves, warnings
 
     def take_over(self, entries: Sequence[ReplicaEntry]) -> None:
-        """Put the ``[[replica]]`` tables of a configuration that was read again into force, also in running dumps.
+        """Apply the ``[[replica]]`` tables ``entries`` of the configuration file, which the master has read again, in
+        place of the present tables. Running dumps use their new filters, too.
 
-        A filter that was changed on the console stays, unless the file now has other rules or semantics than at the
-        time of the change.
+        A filter that an operator changed on the console stays in force, unless the file now has other rules or
+        semantics than at the time of the change.
 
-        A replica's registration and dump end if its user has another password, or if no table selects the replica any
-        more. The same happens if ``adopt`` has changed, or with ``adopt`` the connection over which the master reads
-        the replica's own filter. The same happens if the new filter takes too much memory.
+        The master ends a replica's registration and dump if the user has another password, or if no table selects the
+        replica any more. The master also does so if the new filter takes too much memory. With ``adopt`` the master
+        uses the replica's own filter, which it reads over ``connect``. A change of ``adopt``, or of ``connect`` in a
+        table with ``adopt``, ends registration and dump, too.
         """
         with self._lock:
             self._use({entry.who: entry for entry in entries}, self.changes)
@@ -494,7 +496,8 @@ class ReplicaFilters:
         its table is gone or has other rules in the file.
 
         Return the replicas to which the new filter may send events that the old one dropped, each with a warning. The
-        caller holds the lock until the replicas have their new filters. So the last of several changes applies.
+        caller holds the lock until the replicas have their new filters, so that two changes at the same time cannot
+        mix.
         """
         old_entries, old_changes = self.entries, self.changes
         self._file = file
@@ -577,8 +580,9 @@ class ReplicaFilters:
 
         Raises ReplicaRefused if the replica meets no table's conditions, or if the master shall use the replica's own
         filter (``adopt``) and cannot read it. A replica is also refused if its own filter is wider than its filter on
-        the master (drift), or cannot be compared. If drift is sure and ``on_drift`` is ``"refuse"``, each attempt is
-        refused. Otherwise only the first attempt is refused, with a warning, and the next one is served.
+        the master (drift), or cannot be compared. If drift is certain and ``on_drift`` is ``"refuse"``, each attempt is
+        refused. Otherwise only the first attempt is refused, with a warning, and the next one is served. Drift is
+        uncertain if commas in the replica's rules may belong to names.
         """
         entry = self.find(peer)
         if entry is None:
@@ -666,8 +670,8 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
     replica. Return a warning text, and whether the warning is sure.
 
     The warning says that the replica would apply events that the master drops (drift), or that drift cannot be
-    excluded. The text is empty if there is no drift. The warning is sure if the replica's own filter is wider under its
-    most likely reading.
+    excluded. The text is empty if there is no drift. A comma in the replica's rules may separate two rules or belong to
+    a name. The warning is sure if there is drift when every comma separates two rules, which is most likely.
     """
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:
@@ -711,10 +715,11 @@ def _login_facts(entry: ReplicaEntry | None) -> tuple[object, ...]:
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
-    """Return a warning for the operator if the filter ``new`` of a replica may send events that the filter ``old``
-    dropped, or an empty text. The replica does not get those events that were dropped before.
+    """Return a warning for the operator if a replica's new filter ``new`` may send events that its filter ``old``
+    dropped. Return an empty text otherwise, and for a replica without any dump yet.
 
-    ``slave`` is the replica's entry in the register. The warning names the binlog position in this entry.
+    ``slave`` is the replica's entry in the register. The warning names the binlog position that the replica's dump has
+    reached. The new filter applies from there on, and events that were dropped before are not sent later.
     """
     wider = passes_beyond(new, old)
     if not slave.file or wider.beyond is Beyond.NOTHING:

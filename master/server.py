@@ -251,8 +251,8 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         """Return the health of one service, by gRPC's health protocol. Ends the call with NOT_FOUND for an unknown
         service. The method Watch of the protocol is left out, because idle watches would occupy the master.
 
-        The health service ``process`` is SERVING until the master shuts down. The others are SERVING while the binlog
-        can be read, too, and not all slaves are drained.
+        The health service ``process`` is SERVING until the master shuts down. The service that slaves call, also under
+        the empty name, is SERVING as long as the binlog can be read, too, and not all slaves are drained.
         """
         if request.service not in ("", _SERVICE, PROCESS):
             await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")
@@ -280,8 +280,9 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
                 self._is_readable = False
 
     async def _receive(self, method: Method, context: Context) -> Any:
-        """Receive the request of a call of ``method``, check its size and contents, decode it, and restart the timeout
-        of the slave that sent it. Return the decoded request.
+        """Receive the request of a call of ``method``, check its size and contents, and decode it. Return the decoded
+        request. The call shows that its slave is alive. So the timeout after which the slave's dump ends begins anew
+        (:meth:`_awaited`).
 
         Raises RequestRefused for an unusable request, and for contents beyond the limits.
         """

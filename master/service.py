@@ -457,7 +457,8 @@ class DumpFilterService:
 
         A relay log has the files and positions of its slave's own master. If that slave moves to another master, the
         result changes, and slaves with auto-positioning ask by GTID. While the relay log has files of several masters,
-        each result is new. Raises BinlogError for an unreadable relay log.
+        each call returns another UUID, so that no slave takes positions of one master for those of another. Raises
+        BinlogError for an unreadable relay log.
         """
         store = self.store
         *others, newest = store.binlogs.names
@@ -581,7 +582,8 @@ class DumpFilterService:
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
-        at their last complete transaction. Dumps of real replicas go on with the filters.
+        at their last complete transaction. Dumps of real replicas continue with their new filters, apart from the cases
+        of :meth:`ReplicaFilters.take_over`.
         """
         self.filters.take_over(config.replicas)
         self.config = config
@@ -657,7 +659,7 @@ class DumpFilterService:
         """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
         Raises NotRegistered for an unknown slave id.
 
-        The gRPC port has restarted the slave's timeout before.
+        Each call restarts the timeout after which the slave's dump ends. The gRPC port has already done this.
         """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()

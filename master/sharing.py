@@ -234,7 +234,9 @@ class SharedReader:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Record that the dump with this object has ended. The garbage collector may free the object much later."""
+        """Record that the dump that waits with ``waiter`` has ended. Otherwise the dump would count as running until
+        the garbage collector frees the object.
+        """
         self._dumps.discard(waiter)
 
     def has_dumps(self) -> bool:
@@ -257,8 +259,9 @@ class SharedReader:
         """Ask the source, the server from which the binlog is received, for its logged GTIDs. ``upstream`` is the
         function that asks the source (:attr:`BinlogStore.upstream`). Return the function's result or raise its error.
 
-        Callers that come while a question runs share the next question. The answer to the running question may lack
-        transactions that a caller's slave has meanwhile.
+        Callers share a question only if it has not begun yet. The answer to a question that is already running may be
+        too old for a new caller: it may lack transactions that the caller's slave has received since the question
+        began.
         """
         question = self._question
         if question is None or question.running() or question.done():
@@ -270,12 +273,12 @@ class SharedReader:
         """Return the next step (chunks, which are messages) of a dump. The step begins at ``place``, the dump's
         position, filter and state. ``waiter`` is the dump's waiting state, by which others can wake the dump.
 
-        Return a CommitStep for commits that this process has just received, unless the dump has sent them by itself.
         Return None when the binlog has not grown for ``seconds``, or when the dump is woken. With 0 for ``seconds`` the
-        method does not wait for growth.
+        method does not wait for growth. Raises DumpfilterError, for example where the binlog is damaged.
 
-        A dump that can send commits by itself may do so while the method waits. The method then returns the step after
-        these commits. Raises DumpfilterError, for example where the binlog is damaged.
+        Commits that this process has just received are returned as a CommitStep. A dump that is a :class:`Follower` may
+        instead send such commits to its slave while this method waits. The returned step then begins after these
+        commits.
         """
         step = self._steps.get(place) or self._recent_step(place)
         if step is not None:
@@ -305,11 +308,12 @@ class SharedReader:
         return found
 
     def _expire(self, waiter: Waiter) -> None:
-        """Wake a dump whose waiting time is over, for example because a heartbeat is due. ``waiter`` is the dump's
-        waiting state.
+        """End the wait of a dump when the timer of ``waiter``, the dump's waiting state, has run out. The dump then
+        sends a heartbeat, for example.
 
-        A dump that can send new commits by itself may have sent a message meanwhile. Then do not wake the dump, and set
-        its timer to the time when its next heartbeat or empty message is due.
+        A :class:`Follower`, a dump that can send new commits in the middle of its wait, may have done so. Its heartbeat
+        is then due later than the timer said. In this case the dump is not woken, and the timer is set to the later
+        time.
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
@@ -343,8 +347,8 @@ class SharedReader:
         return self._requests.get(place) in self._waiting
 
     def _forget(self, request: _Request) -> None:
-        """Remove a request that no dump waits for any more, if the request waits for the binlog to grow. Other requests
-        are removed with their answer.
+        """Remove a request that no dump waits for any more, if the request waits for the binlog to grow. Any other
+        request is removed when it is answered.
         """
         if request in self._waiting:
             del self._waiting[request]
@@ -352,8 +356,8 @@ class SharedReader:
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
         """Queue requests for planning (the decision which events are sent). The next iteration of the asyncio loop
-        plans them or hands them to worker threads. The dumps that ask have begun to wait by then, and further requests
-        for the same segment may have come.
+        plans them or hands them to worker threads. By then the dumps that ask have begun to wait. Further requests for
+        the same segment (a scanned part of a file) may also have come by then, and are planned together with these.
         """
         if not requests:
             return
@@ -376,8 +380,8 @@ class SharedReader:
         return False
 
     def _begin_planning(self, here: bool = False) -> None:
-        """Plan the queued requests in worker threads, or with ``here`` in this iteration of the asyncio loop. For
-        little work the latter takes less time than a hand-over to a thread.
+        """Plan the queued requests, which decides the events that are sent. Worker threads do this or, with ``here``,
+        this iteration of the asyncio loop. For little work the loop takes less time than a hand-over to a thread.
         """
         while self._queue and (here or not self._is_planning):
             _, group = self._queue.popitem(last=False)
@@ -432,8 +436,8 @@ class SharedReader:
 
     def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
         """Return for each of ``places``, which lie in one segment (a scanned part of a file), the next step of a dump.
-        An error takes the place of a step that cannot be made. Also make the messages of small first chunks, and begin
-        to scan the events after the segment.
+        An error takes the place of a step that cannot be made. Also make the messages of each step's first chunk if the
+        chunk is small, and begin to scan the events after the segment.
         """
         try:
             found: list[_Found] = [*steps_from(self.store, places)]
@@ -546,7 +550,10 @@ class SharedReader:
             self._scan_ahead(source, source.scanned_to)
 
     def _send_late(self) -> None:
-        """Let the dumps that have dropped the last commits send the stand-ins or gaps for these commits."""
+        """Let the dumps that have dropped the last commits tell their slaves the GTIDs of these commits. A real replica
+        gets stand-ins (empty transactions), and a dumpfilter slave gets gaps. A timer calls this method if no later
+        commit was sent.
+        """
         self._late = None
         self._send_to_end([])
 
@@ -554,8 +561,8 @@ class SharedReader:
         """Let the waiting dumps send all received commits that they have not sent yet. Dumps that must read the commits
         from the binlog are planned.
 
-        Dumps that drop all of the ``newest`` commits wait for later commits, with which they send the stand-ins or
-        gaps.
+        A dump that drops all of the ``newest`` commits sends nothing now. The GTIDs of the dropped commits are sent
+        together with later commits, or by a timer (:meth:`_send_late`).
         """
         waiting, self._waiting = self._waiting, {}
         rest, is_behind, now = [], False, self._loop.time()
@@ -595,8 +602,8 @@ class SharedReader:
 
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
         """Give ``step``, commits that were just received, to the dumps that wait for ``request``. A dump that can send
-        at once (a follower) sends the commits, and then waits for the next growth of the binlog. A follower that cannot
-        send the step now is woken. Any other dump gets the step as its answer.
+        at once (a :class:`Follower`) sends the commits, and then waits for the next growth of the binlog. A follower
+        that cannot send ``step`` now is woken. Any other dump gets ``step`` as the answer to its request.
 
         ``now`` is the loop's time, seconds.
         """
@@ -627,8 +634,8 @@ class SharedReader:
 
     def _wait_at_most(self, waiter: Waiter, follower: Follower, now: float) -> None:
         """Shorten the wait of the dump ``follower``, which has just sent commits, if the dump must be woken earlier
-        than its timer says. For example, an empty message may be due soon after the commits. ``waiter`` has the timer,
-        and ``now`` is the loop's time, seconds.
+        than its timer says. For example, an empty message may be due soon after the commits, at which a replica's
+        position is corrected. ``waiter`` has the timer, and ``now`` is the loop's time, seconds.
         """
         if waiter.timer is not None and (due := waiter.timer.when()) > now + QUIET_SECONDS:
             seconds = follower.patience()

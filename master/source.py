@@ -224,7 +224,8 @@ class SourceThread(Follower):
 
     def ended(self) -> SourceEnded | None:
         """Return the error with which dumps end at the end of the received binlog, because the source (the followed
-        server) can never continue there. Return None if the source can continue, or if slaves shall wait.
+        server) can never continue there. Return None if the source can continue. Also return None if slaves and
+        replicas shall wait there in any case (``FollowedSource.keeps_waiting``).
         """
         if self._keeps_waiting or not isinstance(self.error, _ENDED):
             return None

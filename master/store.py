@@ -85,8 +85,9 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Add the GTIDs of a MariaDB Gtid_list event to :attr:`last`, in the order of their logging. The event has the
-        last sequence number of each domain and server id.
+        """Add ``gtids``, the GTIDs of a MariaDB Gtid_list event, to :attr:`last`. The event has the last sequence
+        number of each domain and server id, and the GTID of a domain that was logged last stands after the others of
+        this domain.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
@@ -165,8 +166,8 @@ class Watcher:
     def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
         """Return the function that a writer in this process must call after each write, from any thread.
 
-        ``file_in_use`` is a function that returns the name of the file that the writer is writing. The writer calls the
-        returned function after the name has changed.
+        ``file_in_use`` is a function that returns the name of the file that the writer is writing. After a change of
+        this name the writer calls the returned function, too.
         """
         self.file_in_use = file_in_use
         self.is_told = True
@@ -249,10 +250,10 @@ def uuid_of(binlogs: BinlogSet) -> str:
 
 def keep_uuid(binlogs: BinlogSet) -> None:
     """Save the UUID of a binlog set in a file beside the index file, before the set's first file is purged.
+    :func:`uuid_of` may compute the UUID from the first file, and could not do so later.
 
-    :func:`uuid_of` may compute the UUID from the first file. If a file such as ``auto.cnf`` already exists there,
-    nothing is written. Raises OutputError if the file cannot be written, and BinlogError if the set's first file cannot
-    be read.
+    Nothing is written if this file or a MySQL server's ``auto.cnf`` already exists there. Raises OutputError if the
+    file cannot be written, and BinlogError if the set's first file cannot be read.
     """
     assert binlogs.index is not None
     if not any(path.exists() for path in _kept(binlogs.index)):
@@ -537,8 +538,8 @@ class BinlogStore:
             return found.copy()
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
-        """Return the name of the next file if a dump has read all of the open file ``indexed``. Otherwise return None.
-        The file's scan buffers are freed in the first case.
+        """Return the name of the next file if a dump has read all of the open file ``indexed``, and free the scan
+        buffers of the open file. Otherwise return None.
 
         A dump has not read all if ``indexed`` is the last file, or has more events at the byte offset ``position``.
         With None for ``position`` the check begins where scanning has ended.
@@ -574,8 +575,8 @@ class BinlogStore:
         return following
 
     def _check_in_place(self, indexed: IndexedFile) -> None:
-        """Check that the last file is still in the set and on the disk. Otherwise a dump at its end would wait for
-        ever.
+        """Check that the open file ``indexed``, after which no other file is known, is still in the set and on the
+        disk. A dump at its end would otherwise wait for ever.
 
         Raises BinlogMissing if the file is gone.
         """
@@ -618,9 +619,10 @@ class BinlogStore:
         """Return the GTIDs of all transactions before the binlog file ``name``. A slave needs them if its dump begins
         there. Return None if the binlog does not tell them.
 
-        The GTIDs come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A slave
-        that began in the middle of its master's file finds them in a later file. Raises PositionError if no later file
-        of such a slave's relay log tells them.
+        The GTIDs come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. They
+        are missing there if the slave of the relay log began in the middle of its master's file. Then they are the
+        GTIDs before a later relay log file, without those that the relay log has received. Raises PositionError if no
+        later file tells them.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

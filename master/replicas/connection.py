@@ -552,7 +552,7 @@ class ReplicaServer(ClientPort):
         """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
 
         ``log_fields`` are additional fields of the log line ``replicas.listening``. Raises OptionError if the port
-        cannot be opened, and OutputError if the port's file cannot be written.
+        cannot be opened, and OutputError if the file that shall name the port cannot be written.
         """
         # Loading the compiled function takes a while.
         frame(b"", 0)

@@ -213,9 +213,9 @@ class ReplicaStream:
         """Send the events of new commits at once if the connection can take them without waiting. Return whether they
         were sent. ``reached`` is the position of the dump after the events.
 
-        Nothing is sent either while the beginning of a transaction is left out, because the client has it. ``events``
-        may be empty if the filter drops the commits; the recorded position of the dump moves all the same. Raises
-        SqlError if the dump must end.
+        Also send nothing as long as the dump is in a transaction of which the client already has the beginning.
+        ``events`` may be empty if the filter drops the commits; the recorded position of the dump moves all the same.
+        Raises SqlError if the dump must end.
         """
         if self._known is not None or not self.packets.is_idle:
             return False
@@ -309,11 +309,12 @@ class ReplicaStream:
         return self._last_event(known)
 
     def _last_event(self, known: int) -> bytes:
-        """Return the event that the client still lacks when the dump has no more events of the transaction.
+        """Return the last event of the transaction that the client has in part, if the dump no longer sends this event.
 
-        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (an empty transaction for a dropped
-        one). Return empty bytes for other clients. Raises SqlError 1236 if the replica's position ``known`` does not
-        lie directly before this Xid event.
+        Only a MariaDB replica can lack such an event: the Xid event of a stand-in (an empty transaction for a dropped
+        one), when the dump now leaves this stand-in out. Return empty bytes for other clients. ``known`` is the
+        position that the replica has computed. Raises SqlError 1236 if this position does not lie directly before the
+        Xid event.
         """
         if not self.is_computed:
             return b""
