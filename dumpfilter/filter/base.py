@@ -269,8 +269,9 @@ class WildRules(WildSet):
 
 
 def of_involved(statement: Statement, decisions: list[Decision]) -> Decision | None:
-    """Return the decision about a statement that updates some of the tables :attr:`Statement.involved`. None: the
-    statement is undecided. ``decisions`` are about each of these tables alone.
+    """Return the decision about a statement of which only a list of tables is known, and not which of them it updates
+    (:attr:`Statement.involved`). ``decisions`` has one decision for each table of the list. The result is None if the
+    statement is undecided, because the verdicts differ or the list is empty.
     """
     if len({decision.verdict for decision in decisions}) == 1:
         return decisions[0]
@@ -441,9 +442,10 @@ _NAMES_ONLY = frozenset(
 _FORBIDS_DATABASE = frozenset(
     [Step.NO_DO_DB, Step.IGNORE_DB, Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.EFFECTIVE_IGNORE]
 )
-"""The reasons for dropping the name ``db.`` that mean that the filter drops the rows of every table of this database.
+"""The reasons for a drop by which a filter forbids a whole database, with its routines.
 
-Rules such as do-table drop most tables of a database. Such rules do not forbid the database's routines.
+The filter decides about a table with an empty name in this database. Other reasons, such as a missing do-table rule,
+forbid most tables of the database, but not its routines.
 """
 
 

@@ -98,9 +98,10 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """A consistent copy of a channel's rules, with their semantics.
+    """A copy of the filter rules of one replication channel, taken at one moment, with the rule language (semantics).
 
-    The semantics are classic (``--replicate-*`` rules) or effective (DO, IGNORE and REWRITE rules).
+    Classic rules are those of ``--replicate-*``, which the servers have. Effective rules (DO, IGNORE, REWRITE) are
+    dumpfilter's own, and match only the tables that an event changes, never the default database.
     """
 
     rules: tuple[Rule, ...]

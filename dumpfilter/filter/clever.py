@@ -40,8 +40,8 @@ class CleverFilter:
     """A filter that decides about a renamed table by the table's first name, the name before any RENAME TABLE.
 
     ``rules`` is the filter that decides. The CleverFilter remembers renamed and created tables, so the caller must pass
-    every statement in the binlog's order. One RENAME TABLE may name replicated and ignored tables. A slave that lacks
-    the ignored tables cannot execute this statement, and the filter calls ``warn`` with a warning.
+    every statement in the binlog's order. A single RENAME TABLE may rename both replicated and ignored tables. A slave
+    that lacks the ignored tables cannot execute such a statement. The filter then passes a warning text to ``warn``.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
@@ -57,7 +57,7 @@ class CleverFilter:
 
     def rows(self, database: str, table: str) -> Verdict:
         """Return EXECUTE (send) or IGNORE (drop) for the row events of a table. ``database`` and ``table`` are the
-        names in the events, but the table's first name before any rename decides.
+        names in the events. The rules are applied to the name that the table had before any RENAME TABLE.
         """
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 

@@ -100,8 +100,8 @@ def _compared(one: tuple[Rule, ...], other: tuple[Rule, ...], names: NameRules) 
 def _is_narrower(one: Filter, other: Filter) -> bool:
     """Tell whether the lists of rules alone prove that ``one`` passes nothing that ``other`` drops.
 
-    The lists prove this when ``one`` has no do rule that ``other`` lacks, and all ignore rules of ``other``. False
-    means that the lists prove nothing.
+    The lists prove this when every do rule of ``one`` is in ``other``, and every ignore rule of ``other`` is in
+    ``one``. False means that the lists prove nothing.
     """
     for kind in RuleKind:
         mine, theirs = ([rule.value for rule in side.rules if rule.kind is kind] for side in (one, other))
@@ -198,11 +198,11 @@ class _Witnesses:
                 yield f"CREATE DATABASE {database}", created
 
     def _lists(self, tables: Iterable[TableName], current: str) -> Iterator[tuple[TableName, ...]]:
-        """Yield lists of one or two of the ``tables``, which a statement with the default database ``current`` may
-        update.
+        """Yield lists of one or two of the ``tables``, as a statement with the default database ``current`` may update
+        them.
 
-        Tables about which both filters give the same answers are represented by one table. The first table that matches
-        a rule of a filter decides about a list, so longer lists are not needed.
+        Only one table stands for all tables that get the same two answers, one from each filter. A filter decides about
+        a list by the first table that matches a rule, so longer lists would show no other difference.
         """
         found: dict[object, TableName] = {}
         for table in tables:

@@ -38,11 +38,12 @@ Servers log a SELECT or DO when it calls a stored function that changes tables.
 
 
 class EffectiveFilter(RuleFilter):
-    """An immutable set of DO, IGNORE and REWRITE rules, the semantics that WL#2516 proposes. A changed filter is a new
-    object.
+    """An immutable set of DO, IGNORE and REWRITE rules, which WL#2516 proposes in place of ``--replicate-*``. A changed
+    filter is a new object.
 
-    Each rule has an expression ``db.table`` of LIKE patterns. A DO rule that matches wins over every IGNORE rule, and
-    names without a match pass. When several REWRITE rules match a name, the first wins.
+    The rules match the databases and tables that an event changes, never the session's default database. Each rule has
+    an expression ``db.table`` of LIKE patterns. A DO rule that matches wins over every IGNORE rule, and names without a
+    match pass. When several REWRITE rules match a name, the first wins.
 
     >>> rules = EffectiveFilter.from_options(["--do=abc.%", "--ignore=%.EFG", "--ignore=%.%"])
     >>> rules.rows_ok("abc", "EFG"), rules.rows_ok("xyz", "t")
@@ -83,9 +84,9 @@ class EffectiveFilter(RuleFilter):
     def decide(self, subject: Subject) -> Decision:
         """Decide whether the row events of a table, or a statement, are sent to the slave.
 
-        The server applies table rules to one or more lists of a statement's tables. The statement passes when each list
-        has a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change
-        to another table of the same statement.
+        A statement has one list of updated tables, or two for a GRANT: the table, and the grant tables. The statement
+        passes when each list has a table that passes the rules. So the slave never loses a wanted change, but it may
+        get an unwanted change to another table of the same statement.
 
         If the updated tables are unknown, the rules decide when they give the same verdict about all tables that the
         event lists. Otherwise the statement is UNDECIDED if there are IGNORE rules, and passes without such rules.

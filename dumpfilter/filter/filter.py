@@ -196,8 +196,8 @@ class Filter(_DatabaseFilter):
         return bool(self._do_table or self._wild_do) or self._wild_ignore.may_match(begin)
 
     def _has_table_in(self, begin: str, kind: RuleKind) -> bool:
-        """Tell whether a rule of this kind names a table of a database. ``begin`` is the database's folded name with
-        the dot after it.
+        """Tell whether a rule of this kind names a table of a database. ``begin`` is the database's name with a dot
+        after it, in which each character is replaced by its comparison key (:meth:`Collation.folded`).
         """
         return any(self._collation.folded(rule.value).startswith(begin) for rule in self._of(kind))
 
@@ -329,8 +329,9 @@ class WriteFilter(_DatabaseFilter):
     The filter decides about each event itself (the verdict is never UNDECIDED), because the rules need only the event's
     database. A comma is part of a name, so ``a,b`` is one database.
 
-    ``semantics`` is the treatment of statements without a default database: SERVER or WORKLOG. Raises OptionError for
-    rules other than ``--binlog-do-db`` and ``--binlog-ignore-db``.
+    ``semantics`` is the treatment of statements without a default database. With SERVER, MySQL logs them, and MariaDB
+    compares an empty database name with the rules. With WORKLOG, neither logs them if there are rules. Raises
+    OptionError for rules other than ``--binlog-do-db`` and ``--binlog-ignore-db``.
     """
 
     _KINDS = WriteRuleKind

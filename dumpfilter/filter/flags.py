@@ -62,9 +62,9 @@ class TableFlags:
     """A cache of the verdicts of one slave's filters: an array with one uint32 of flags, such as *send* and
     *undecided*, for each subject of a binlog set. A subject is a table or a statement.
 
-    A number can also stand for a set of subjects, such as those of a prepared XA transaction. The flags of a set
-    combine the flags of its members. The array grows when the binlog brings new subjects. A slave that changes its
-    filter gets a new TableFlags.
+    The array is indexed by the subject's number. An entry can also belong to a set of subjects, such as those of a
+    prepared XA transaction. Its flags combine the flags of the set's members. The array grows when the binlog brings
+    new subjects. A slave that changes its filter gets a new TableFlags.
 
     Parameters:
         rule_filter: the slave's own filter.

@@ -215,8 +215,8 @@ _Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
-    """The two rule languages of a slave's filter: classic (``--replicate-*`` rules) and effective (DO, IGNORE and
-    REWRITE rules). One filter cannot mix rules of both.
+    """The two rule languages of a slave's filter. Classic rules are those of ``--replicate-*``. Effective rules (DO,
+    IGNORE, REWRITE) match only what an event changes, never the default database. One filter cannot mix rules of both.
     """
 
     CLASSIC = "classic"
@@ -242,7 +242,9 @@ class FilterSemantics(enum.StrEnum):
 
     @property
     def place(self) -> str:
-        """The part of an error's text that follows the name of an option that these semantics do not have."""
+        """The words "in classic filter semantics" or "in effective filter semantics". In an error, they follow the name
+        of an option that these semantics do not have.
+        """
         return f"in {self} filter semantics"
 
 

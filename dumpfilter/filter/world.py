@@ -45,10 +45,10 @@ class DatabaseNames(NamedTuple):
 
 
 class Ref(NamedTuple):
-    """An object such as a table or trigger, by its key on the source and its key on the replica, where rewrite rules
-    may have renamed it.
+    """The two identifiers of an object such as a table or trigger: one on the source, and one on the replica, where
+    rewrite rules may have renamed it.
 
-    A key is a tuple of the object's type, database and name.
+    An identifier is a tuple of the object's type, database and name, which this module calls a key.
     """
 
     source: Key
@@ -72,7 +72,8 @@ class Known(Generic[C]):
     """The state of one object (table, view, trigger …) on the replica, which follows from the binlog set. An object
     that the set does not mention has no instance of this class.
 
-    ``has`` says whether the replica has the object. ``C`` is the caller's type for a statement, such as its position.
+    ``has`` says whether the replica has the object. ``C`` is the type of the value by which the caller identifies a
+    statement, such as a binlog position.
     """
 
     has: bool
@@ -262,7 +263,8 @@ class World(Generic[C]):
         return DatabaseNames(current or "", self._rules.rewrite_db(current) if current else "")
 
     def ref(self, thing: Thing, name: TableName, default: DatabaseNames) -> Ref:
-        """Return the object that a name in a statement means, with its keys on source and replica.
+        """Return the object that a name in a statement means, by its two identifiers (type, database, name): the one on
+        the source, and the one on the replica.
 
         ``thing`` is the object's type. ``default`` is the session's default database, which a name without a database
         gets. A name with a database is the same on both servers, because a replica does not rewrite the text of a
@@ -276,8 +278,9 @@ class World(Generic[C]):
         return Ref(*(self._key(thing, database, name.table) for database in default))
 
     def rows_ref(self, database: str, table: str) -> Ref:
-        """Return the table that row events change, with its keys on source and replica (after rewrite rules).
-        ``database`` and ``table`` are the names on the source.
+        """Return the table that row events change, by its two identifiers (type, database, name). The first is on the
+        source, where the table is called ``database`` and ``table``. The second is on the replica, where rewrite rules
+        may have renamed the table.
         """
         source = self._key(Thing.TABLE, database, table)
         return Ref(source, self._key(Thing.TABLE, *self._rules.rewrite_table(database, table)))
@@ -307,7 +310,8 @@ class World(Generic[C]):
         )
 
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
-        """Return a parsed statement with the objects that its names mean, each with its keys on source and replica.
+        """Return a parsed statement together with the tables and other objects that its names mean. An object has two
+        identifiers (type, database, name): one on the source, and one on the replica.
 
         ``facts`` is the parsed statement. ``current`` is the session's default database on the source (None: no
         database), and ``session`` its connection id (-1: not known).
@@ -359,8 +363,8 @@ class World(Generic[C]):
         return (session, key) in self._temporary
 
     def table_of(self, trigger: Key) -> Ref | None:
-        """Return the table on which a trigger is defined. ``trigger`` is the trigger's key on the source. None if the
-        model does not know the trigger.
+        """Return the table on which a trigger is defined. ``trigger`` is the trigger's key (type, database, name) on
+        the source. None if the model does not know the trigger.
         """
         code = self._code.get(trigger)
         return None if code is None else code.on
@@ -489,8 +493,8 @@ class World(Generic[C]):
                 self._follow_code(one, cause, passes=passes)
 
     def _met(self, ref: Ref, *, passes: bool) -> None:
-        """Record that an object exists before the binlog set begins, because the set uses the object but has not
-        created it. An object that the model already knows keeps its state.
+        """Record that an object existed before the first statement of the binlog set. This follows from a statement
+        that uses the object, when no earlier one created it. An object that the model already knows keeps its state.
 
         ``passes`` says whether the statement that uses the object passes the filter.
         """

@@ -143,8 +143,8 @@ class Buffer(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of the tables that are registered. A hash table finds by a table's name the number that the binlog
-    set's register (:class:`~dumpfilter.index.subjects.Subjects`) has for the table.
+    """A hash table that maps the name of a table to the number of the table in the binlog set's register
+    (:class:`~dumpfilter.index.subjects.Subjects`). A table gets its number when the scan first meets it.
 
     A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The array
     ``heap`` holds all keys, one after the other.
@@ -303,8 +303,8 @@ class _Rule(NamedTuple):
     """A rule of the grammar for the events of one symbol or word: their role, their subject, and their effect on the
     scan's state.
 
-    The role says how the event travels in a filtered stream. The subject is a constant for an event without a table or
-    statement, or for one whose statement is not numbered yet.
+    The role says on what condition the master sends the event. The subject is the table or statement that a filter
+    decides about. Here it is only a constant: the event has none, or its statement is not numbered yet.
     """
 
     role: int
@@ -370,7 +370,7 @@ that matches is used.
 
 class Grammar(NamedTuple):
     """The rules of the scan's state machine (the binlog's grammar) as arrays for compiled code. They tell the state
-    after each event, and the event's role (how the event travels in a filtered stream).
+    after each event, and the event's role (the condition on which the master sends it).
 
     The scan takes them as an argument, because cached machine code would keep a constant's old value.
     """
@@ -388,8 +388,8 @@ class Grammar(NamedTuple):
     the text BEGIN, a more specific :class:`Word`. The column is the state before the event.
     """
     role: Bytes2
-    """The role of an event, which says how the event travels in a filtered stream, with rows and columns as in
-    :attr:`next`. It has the bit ENDS where the state after the event is BETWEEN.
+    """The role of an event (the condition on which the master sends it), with rows and columns as in :attr:`next`. It
+    has the bit ENDS where the state after the event is BETWEEN.
     """
     subject: Int32s
     """The value for an event's entry in the column ``subject``, by the rows of :attr:`next`. A negative constant of
@@ -526,8 +526,9 @@ def scan(
 ):
     """Scan the events of ``buffer`` (a part of a binlog file) from the offset ``begin`` in ``buffer`` on. Stop where
     the buffer ends, or where the caller has to act. Append each event to the ``count`` events in ``out``, with its role
-    (how it travels in a filtered stream) and its table. The record ``state`` (:data:`STATE`) passes from one call to
-    the next. ``grammar`` is :data:`GRAMMAR`. New table ids are added to ``table_ids``.
+    (the condition on which the master sends it) and its table. The record ``state`` (:data:`STATE`) passes from one
+    call to the next. ``grammar`` is :data:`GRAMMAR`. ``names`` has the numbers of tables by name. New table ids are
+    added to ``table_ids``.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``. ``stop`` is the reason (:class:`Stop`), ``next`` the
     offset in ``buffer`` of the next event to scan, and ``count`` the new number of events in ``out``. The last two are

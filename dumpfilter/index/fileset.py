@@ -566,8 +566,9 @@ class SegmentReader(FileScanner):
             self._buffer = np.empty(needed, np.uint8)
 
     def next_until(self, end: int) -> Segment | None:
-        """Scan the events of an earlier segment, which ended at ``end``, again, and return them as one segment. The
-        result ends elsewhere, or is None, if the file has other events now.
+        """Scan a part of the file again, from the reader's position up to the byte offset ``end``, where a segment
+        (part of the file) of an earlier scan ended. Return the events as one segment. The result is None, or ends
+        elsewhere, if the file no longer has these events.
         """
         self.limit = end
         if self._buffer.size < end - self.position:

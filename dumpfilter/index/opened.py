@@ -1,8 +1,8 @@
 """The events of a segment (consecutive events of one file) together with those inside its compressed transactions.
 
-The reports and the Spark data source treat the events inside a compressed transaction like those of the file. They
-read columns and bodies here, with a row for each event. The rows of the events inside a compressed transaction follow
-the row of its Transaction_payload event.
+The reports and the Spark data source treat the events inside a compressed transaction like those of the file. Both read
+the events here as a table with a row for each event. The rows of the events inside a compressed transaction follow the
+row of its Transaction_payload event.
 """
 
 from __future__ import annotations
@@ -30,43 +30,56 @@ TEXTS = frozenset({*STATEMENTS, *_TEXTS_OF_ROWS})
 
 
 class OpenedEvents:
-    """The events of ``segment``, and those inside each of its compressed transactions that the scan could open.
+    """The events of ``segment`` (consecutive events of one file), and those inside its compressed transactions, as a
+    table with a row for each event. Transactions that the scan could not uncompress have no rows for the events inside.
 
-    ``data`` has the bytes of the file from ``segment.start`` on. Attributes and methods that are about single events
-    have, or take, the number of a row.
+    The rows are in the order of the stream. The events inside a compressed transaction follow its Transaction_payload
+    event. ``data`` (uint8) has the bytes of the file from the offset ``segment.start`` on.
     """
 
     def __init__(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
         self.segment, self.data = segment, data
         self.payloads = dict(sorted(segment.payloads.items()))
-        """The events inside the compressed transactions, by the number of the Transaction_payload event."""
+        """The events inside each compressed transaction, as their own segment. The keys are the indexes of the
+        Transaction_payload events in ``segment``, ascending.
+        """
         self._latest = -1, b""
 
     @cached_property
     def _row(self) -> npt.NDArray[np.int64]:
-        """The row of each event of the segment, and behind it the number of all rows."""
+        """An int64 array: entry i is the row of the segment's event i in this table. One more entry at the end has the
+        number of all rows.
+        """
         rows = np.ones(self.segment.offset.size, np.int64)
         rows[list(self.payloads)] = [1 + one.offset.size for one in self.payloads.values()]
         return np.append(0, np.cumsum(rows))
 
     @cached_property
     def outer(self) -> npt.NDArray[np.int64]:
-        """The number in the segment of each row's event, or of the Transaction_payload event that holds it."""
+        """An int64 array with an entry for each row: the index of the row's event in the segment. For an event inside a
+        compressed transaction, it is the index of the Transaction_payload event.
+        """
         return np.repeat(np.arange(self.segment.offset.size), np.diff(self._row))
 
     @cached_property
     def inner(self) -> npt.NDArray[np.int64]:
-        """The number of each row's event inside its compressed transaction. -1 outside."""
+        """An int64 array with an entry for each row: the index of the row's event inside its compressed transaction.
+        The index counts from 0. An event that is in no compressed transaction has -1.
+        """
         inner: npt.NDArray[np.int64] = np.arange(self.outer.size) - self._row[self.outer] - 1
         return inner
 
     @property
     def format_description(self) -> FormatDescription:
-        """The format description by which all rows are read without their checksums."""
+        """The format description event of the segment, changed to tell that events have no checksum. It fits the events
+        of all rows as :attr:`length` and :meth:`body` give them, without checksums.
+        """
         return replace(self.segment.format_description, checksum=False)
 
     def column(self, of: Callable[[Segment], npt.NDArray[_T]]) -> npt.NDArray[_T]:
-        """Return one column for all rows. ``of`` returns it for the segment, or for a compressed transaction."""
+        """Return an array with one value for each row, such as the events' types. ``of`` returns these values for one
+        segment. It is called for the file's segment, and for the segment inside each compressed transaction.
+        """
         if not self.payloads:
             return of(self.segment)
         found = of(self.segment)[self.outer]
@@ -74,24 +87,30 @@ class OpenedEvents:
         return found
 
     def inside(self, number: int) -> slice:
-        """Return the rows of the events inside the compressed transaction with this number in the segment."""
+        """Return the range of rows of the events inside a compressed transaction. ``number`` is the index of its
+        Transaction_payload event in the segment.
+        """
         first = int(self._row[number]) + 1
         return slice(first, first + self.payloads[number].offset.size)
 
     def part(self, row: int) -> tuple[Segment, int]:
-        """Return the segment, or the compressed transaction, that has an event, and the event's number there."""
+        """Return the segment that has the event of a row, and the event's index in that segment. For an event inside a
+        compressed transaction, it is the segment of the uncompressed events.
+        """
         outer, inner = int(self.outer[row]), int(self.inner[row])
         return (self.segment, outer) if inner < 0 else (self.payloads[outer], inner)
 
     @cached_property
     def opened_data(self) -> npt.NDArray[np.uint8]:
-        """The bytes of the segment and behind them those of the events inside compressed transactions."""
+        """One uint8 array with the bytes of the segment's events, followed by the uncompressed bytes of each compressed
+        transaction.
+        """
         opened = [np.frombuffer(self._payload(number), np.uint8) for number in self.payloads]
         return np.concatenate([self.data, *opened]) if opened else self.data
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """The offset in :attr:`opened_data` at which each event begins."""
+        """For each row, the byte offset in :attr:`opened_data` at which the row's event begins, int64."""
         begin = np.zeros(len(self._row), np.int64)
         sizes = np.array([one.end for one in self.payloads.values()], np.int64)
         begin[list(self.payloads)] = self.data.size + np.cumsum(sizes) - sizes
@@ -100,11 +119,11 @@ class OpenedEvents:
 
     @cached_property
     def length(self) -> npt.NDArray[np.int64]:
-        """The size of each event without its checksum."""
+        """For each row, the size of the row's event with its header and without its checksum, bytes, int64."""
         return self.column(lambda one: one.size - one.format_description.checksum_length)
 
     def body(self, row: int) -> bytes:
-        """Return an event without its header and its checksum."""
+        """Return the body of a row's event: its bytes without header and checksum."""
         part, number = self.part(row)
         data = self.data if part is self.segment else self._payload(int(self.outer[row]))
         start = int(part.offset[number]) - part.start
@@ -116,12 +135,15 @@ class OpenedEvents:
         return EventType(part.type[number])
 
     def query(self, row: int) -> QueryEvent:
-        """Return the statement in an event of a type in ``STATEMENTS``. Raise BinlogError for a malformed event."""
+        """Return the statement in a row's event, which must be of a type in ``STATEMENTS``, such as Query. Raises
+        BinlogError for a malformed event.
+        """
         return decode_statement_event(self.kind(row), self.body(row), self.segment.format_description)
 
     def text(self, row: int) -> str:
-        """Return the text of the statement in an event of a type in :data:`TEXTS`. Raise BinlogError for a malformed
-        event. Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8.
+        """Return the statement's text in a row's event, which must be of a type in :data:`TEXTS`. Rows_query and
+        Annotate_rows events do not record a character set, and are decoded as UTF-8. Raises BinlogError for a malformed
+        event.
         """
         of_rows = _TEXTS_OF_ROWS.get(self.kind(row))
         return self.query(row).text if of_rows is None else of_rows(self.body(row)).decode("utf-8", "replace")

@@ -6,9 +6,9 @@ size of a segment, or of the largest single event, and not on the size of the fi
 scan.
 
 The compiled scan leaves statements, XA transactions and compressed transactions to Python code, and marks such events
-as :data:`~dumpfilter.binlog.roles.PENDING`. :class:`FileScanner` gives each of them a role (how the event travels in a
-filtered stream) and a subject (the table or statement that a filter decides about). Such events are processed in the
-order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
+as :data:`~dumpfilter.binlog.roles.PENDING`. :class:`FileScanner` gives each of them a role (the condition on which the
+master sends the event) and a subject (the table or statement that a filter decides about). Such events are processed in
+the order of the stream, since the end of an XA transaction depends on the prepared transactions before it.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ def _running(
 
 
 def _table_key(data: npt.NDArray[np.uint8], at: int) -> bytes:
-    """Return the names in the Table_map event at offset ``at`` of ``data``, as a key of :class:`K.Names`. The compiled
-    scan has checked their lengths.
+    """Return the key by which the register of tables finds the table of the Table_map event at offset ``at`` of
+    ``data``. The key has the bytes of the names in the event: length and database, NUL, length and table, NUL. The
+    compiled scan has checked the lengths.
     """
     key = at + HEADER_LENGTH + TABLE_ID_LENGTH + FLAGS_LENGTH
     table = key + int(data[key]) + 2
@@ -450,9 +451,9 @@ class FileScanner:
         transactions. Return the XA transactions and the compressed transactions that were found, as the fields
         ``BY_EVENT`` of the segment.
 
-        The method writes to ``columns`` the role of each such event (how it travels in a filtered stream) and its
-        subject (the table or statement that a filter decides about). ``data`` has the bytes of all events in
-        ``columns``, from the byte offset ``offset`` in the file on.
+        The method writes two values of each such event to ``columns``. The role is the condition on which the master
+        sends the event. The subject is the table or statement that a filter decides about. ``data`` has the bytes of
+        all events in ``columns``, from the byte offset ``offset`` in the file on.
 
         Raises BinlogError for an unreadable event in a file without checksums, because the file may be damaged. With a
         right checksum, the server itself wrote the event in this form, and the master sends it to all slaves.

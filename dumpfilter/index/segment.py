@@ -131,8 +131,8 @@ def _before(of_events: Mapping[int, Any], stop: int) -> Any:
 class Segment:
     """Consecutive events of one binlog file, scanned into arrays: from file offset ``start`` to ``end``, bytes.
 
-    A role is the way in which an event travels in a filtered stream. A subject is a table or statement that filters
-    decide about.
+    A role is the condition on which the master sends an event, such as with its transaction, or with its table. A
+    subject is a table or statement that filters decide about.
 
     Arrays with one entry for each event:
 
@@ -224,7 +224,9 @@ class Segment:
 
     @functools.cached_property
     def all_ends(self) -> Mapping[int, Xid]:
-        """The xid of each XA COMMIT and XA ROLLBACK, by the number of its event."""
+        """The xid of each XA COMMIT and XA ROLLBACK. The keys are the indexes of the events in this segment (part of a
+        file).
+        """
         return {**self.xa_ends, **self.unknown_ends}
 
     @property

@@ -58,8 +58,8 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes in ``subjects`` of the tables, and of the statements that concern tables. A filter that sends
-    none of them probably has misspelled rules.
+    """Return the indexes in ``subjects`` of the tables, and of the statements that concern tables. A caller that warns
+    of misspelled rules checks whether a filter sends any of them.
 
     Other statements, such as CREATE DATABASE, are left out, because table rules send them even if no rule matches. If
     ``subjects`` has only such statements, the result has the indexes of all.
@@ -234,7 +234,7 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
     """Return two values: the statement of a Query or Execute_load_query event, and None or a role
     (:mod:`dumpfilter.binlog.roles`).
 
-    A role says how an event travels in a filtered stream, for example with any other event of its transaction. A role
+    A role says on what condition the master sends an event, for example with any other event of its transaction. A role
     is returned only for a Query_compressed event with a text such as XA END, which the compiled scan could not read.
     ``event`` is the event with its header, and ``fd`` the format description event in force. Raises BinlogCorrupt
     (without file and position) when the event is malformed.
