@@ -115,8 +115,8 @@ def _made(name: str) -> Any:
 
 
 def preload(*names: str) -> None:
-    """Import the modules of the sub-commands ``names`` and of the log, and build the options and the deferred models.
-    Forks of this process need not do so again.
+    """Import in advance the modules of the sub-commands ``names`` and of the log. Also build the sub-commands' options
+    and the pydantic models whose construction was deferred. The forks of this process then start faster.
     """
     import cryptography.hazmat.backends.openssl.backend  # noqa: F401
     import structlog.stdlib  # noqa: F401
@@ -217,8 +217,8 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run the sub-command that the command line names. Before that, mend the environment variable by which Rich would
-    fail.
+    """Run the sub-command that the command line names. Before that, remove the environment variable COLUMNS if it is 0,
+    because Rich would then print nothing.
 
     Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
     """
@@ -237,11 +237,11 @@ def _run() -> None:
 
 
 def _prepare_standard_streams() -> None:
-    """Open each standard stream that the parent process has closed on ``/dev/null``. Escape what the encoding of
-    standard output lacks.
+    """Connect to ``/dev/null`` each standard stream that was closed when the process started. Let standard output
+    escape the characters that its encoding lacks.
 
-    Without this, the next file to be opened would have the stream's number, and would get what libraries write to the
-    stream.
+    If a standard stream stayed closed, the next opened file would get the stream's number. Output of libraries to the
+    stream would then be written to this file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

@@ -126,8 +126,8 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 class EventApplier:
-    """A filter before a target (the object to which a slave applies transactions). The applier receives the events of a
-    binlog or relay log one by one, and applies those that pass the filter ``rules``.
+    """A filter in front of a target (the object to which a slave applies transactions). The applier receives the events
+    of a binlog or relay log one by one, and applies to the target those that pass the filter ``rules``.
 
     The target gets the names after ``--replicate-rewrite-db``. The applier calls ``Target.begin`` when the first event
     of a transaction passes. The target is not called for a transaction of which no event passes.
@@ -315,10 +315,12 @@ class EventApplier:
         return None
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:
-        """Decompress a Transaction_payload event, and apply the events in it, which have no checksums.
+        """Decompress a Transaction_payload event, and apply the events in it that pass the filter. These events have no
+        checksums.
 
-        A master sends a transaction whole that is too large to open. Therefore a filter that trusts the master with
-        other rows is asked about these.
+        Outside of such events, a slave with ``FILTER_ON = 'MASTER'`` lets all rows pass, because the master has
+        filtered them. Inside, it asks its filter about rows, too, because the master sends a compressed transaction
+        that is too large to decompress without filtering it.
         """
         inner = replace(description, checksum=False)
         rules, maps = self._rules, self._maps

@@ -64,7 +64,8 @@ class RelayReader(Protocol):
         None: there is no relay log. Any thread may call this method.
 
         The channel calls this method whenever the position moves. Before the channel truncates the relay log, it calls
-        the method with the earlier position. When the method returns, the reader no longer reads beyond the position.
+        the method with the position to which it will truncate. When the method returns, the reader no longer reads
+        beyond the position.
         """
 
     @property
@@ -358,8 +359,11 @@ class Channel:
                 self.follow_filter(refetch=True)
 
     def _begin_afresh(self) -> None:
-        """Discard the position if CHANGE REPLICATION SOURCE TO demands it, also if a kill or an error has interrupted
-        the statement.
+        """Discard the channel's position in the master's binlog if the configuration has the mark ``afresh``, and
+        remove the mark.
+
+        CHANGE REPLICATION SOURCE TO sets the mark when it names another master or position. If a kill or an error
+        interrupts the statement, the mark is still there at the channel's next start, which then discards the position.
         """
         if self.info.afresh:
             self.master_server_id = 0
@@ -369,9 +373,10 @@ class Channel:
     def reset(self, *, all: bool = False) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
 
-        The applied data stays in the target (the object to which the applier applies transactions). The channel also
-        keeps the set of executed GTIDs. With ``all`` the channel forgets both. A kill before the channel's files are
-        removed then leaves a channel that has applied nothing.
+        The target (the object to which the applier applies transactions) keeps the applied data, and the channel keeps
+        the set of executed GTIDs. With ``all`` the target's data and the executed GTIDs are discarded, too. The caller
+        then removes the channel's files. If the slave is killed before that, a channel remains that has applied
+        nothing.
         """
         with self._busy:
             assert not self.running
@@ -389,11 +394,12 @@ class Channel:
             self._open()
 
     def follow_filter(self, *, refetch: bool = False) -> None:
-        """Discard the received events that are not applied yet if another filter than the current one selected them
-        (WL#7057). The master sends everything after the applier's position again with the current filter.
+        """Discard the received events that are not applied yet, if another filter than the current one selected them.
+        The master sends everything after the applier's position again with the current filter.
 
-        A channel does this at its start, too, because a user may have changed the filter options while the slave was
-        down. ``refetch`` discards the events in any case. The applier must not be running; the I/O thread may be.
+        The filter changes by CHANGE REPLICATION FILTER (MySQL's worklog WL#7057). A user may also have changed the
+        filter options while the slave was down, so a channel calls this method at its start, too. ``refetch`` discards
+        the events in any case. The applier must not be running; the I/O thread may be.
         """
         with self._busy:
             assert not self.sql.running
@@ -409,14 +415,21 @@ class Channel:
     def _receive_again(
         self, *, whole: bool = False, finder: ChannelThread | None = None, filter_digest: str | None = None
     ) -> None:
-        """Discard the relay log after the applier's saved position, and request that part again from the master with
-        the current filter. ``filter_digest`` is the hash of the current filter, which ``master.info`` records; None: it
-        has not changed.
+        """Discard the part of the relay log after the applier's saved position. The I/O thread's position moves back to
+        the applier's position in the master's binlog, so that the master sends all events after it again.
 
-        If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
-        I/O thread is started again. ``finder`` is the thread that makes this call at the end of its run, if one does.
-        After an OutputError the I/O thread stays stopped, since the master would continue with the new filter at the
-        old position.
+        A running I/O thread is stopped first, and afterwards a new one is started, which registers the current filter
+        with the master. Raises OutputError if the relay log cannot be truncated or ``master.info`` cannot be written.
+        No new I/O thread is started then, since the next dump would still begin at the old position, with the new
+        filter.
+
+        Parameters:
+            whole: whether to discard the whole relay log, and not only the part after the applier's position. The whole
+                relay log is discarded in any case if it is damaged before that position.
+            finder: the I/O thread or applier that calls this method because it has found damage in the relay log. None
+                for another caller. The method does not wait for the end of the calling thread.
+            filter_digest: the hash of the current filter, to be saved in ``master.info``. None: the filter has not
+                changed.
         """
         to = self.receiver.place.info.back_at(self.place.saved)
         if filter_digest is not None:
@@ -437,8 +450,9 @@ class Channel:
             self._start_io(self.io.source.info, connected=connected)
 
     def _without_relay_log(self, to: S.MasterInfo) -> S.MasterInfo:
-        """Return a copy of ``to`` (a content of ``master.info``) without a position in the relay log, for a slave that
-        begins a new relay log. Remove the position in the relay log from ``relay-log.info``, too.
+        """Remove the position in the relay log from ``relay-log.info``, and return a copy of ``to`` (a content of
+        ``master.info``) that has no such position either. The slave then begins a new relay log. The positions in the
+        master's binlog stay.
 
         The slave calls this method when even the applied part of the relay log is damaged. ``relay-log.info`` must be
         on the disk before the new relay log begins, because the new files have the old files' names.
@@ -448,11 +462,13 @@ class Channel:
         return to.model_copy(update=nothing)
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the relay log after the applier's position, request that part again from the master, and start the
-        threads again. Return False when the relay log was damaged too often at one position.
+        """Discard the relay log after the applier's saved position, let the master send that part again, and start the
+        channel's threads again. Return False, and change nothing, if damage was found too often while the applier was
+        at this position.
 
-        ``finder`` is the calling thread, whose run has ended because of the damage. If ``finder`` is being stopped, the
-        next thread finds the damage again.
+        ``damage`` is the error that was found. ``finder`` is the calling thread, the I/O thread or the applier, whose
+        run has ended because of the damage. If STOP REPLICA stops this thread at the same time, the method does
+        nothing. The thread that is started next finds the damage again.
         """
         # A statement such as STOP REPLICA may hold the lock, and waits for the thread's end.
         while not self._busy.acquire(timeout=0.05):
@@ -512,8 +528,8 @@ class Channel:
         together. ``names`` says how the server that wrote the binlog compares names.
 
         The imposed rules are filters that the master's operator has set for this slave. The master has applied these
-        rules, but sends statements that it cannot decide. Therefore the applier applies the rules again. With
-        ``FILTER_ON = 'MASTER'`` every row event outside compressed transactions passes.
+        rules, but it also sends statements about which these rules cannot decide. Therefore the applier applies the
+        rules again. With ``FILTER_ON = 'MASTER'`` every row event outside compressed transactions passes.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]
@@ -524,8 +540,9 @@ class Channel:
         return Source(info, self.options, self._slave.uuid, self._registered_filter())
 
     def hit(self, hits: Hits) -> None:
-        """Add new uses of filter rules, by the slave or by the master, to the counts of this channel and of
-        ``replication_applier_filters``. ``hits`` has their number by kind of rule, such as Replicate_Do_DB.
+        """Add new rule hits (matches of filter rules with events) to the counts of this channel and of
+        ``replication_applier_filters``. The slave's own filter or the master has counted them. ``hits`` has their
+        number by kind of rule, such as Replicate_Do_DB.
         """
         self.counters.count_hits(hits)
         self._slave.filters.count(self.name, hits)

@@ -123,10 +123,13 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
 
 
 def end_stream(call: Any) -> None:
-    """End a running stream of the master (a dump), which the calling thread reads.
+    """Cancel ``call``, a running stream of the master (a dump) that the calling thread reads, so that its connection
+    can close.
 
-    A stream without a thread of its own (CHANNEL_OPTIONS) leaves its last events to its reader. gRPC has no public
-    function that takes them. Until they are taken, the connection stays open, even after the channel was closed.
+    The channel has options (CHANNEL_OPTIONS) with which gRPC makes no thread for a stream. The thread that reads the
+    stream must then also take gRPC's last internal events of the call. Until they are taken, the connection stays open,
+    even after the gRPC channel was closed. gRPC has no public function that takes them, so this function uses private
+    ones.
     """
     call.cancel()
     # A later version of gRPC may not have these members.

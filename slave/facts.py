@@ -170,7 +170,9 @@ class ChannelView(StoredChannel):
 
     @property
     def seconds_behind(self) -> int | None:
-        """The value of ``Seconds_Behind_Source``: the age of the first received event that is not applied, seconds.
+        """The value of ``Seconds_Behind_Source``, in whole seconds: the time since the server wrote the first received
+        event that the applier has not applied yet. The value is 0 if everything received is applied and the I/O thread
+        is connected.
 
         As in a server, the value is None (NULL) while the applier is stopped. The value is also None if the applier has
         applied everything and the I/O thread has no connection. If nothing was ever received, the value is 0 while the

@@ -135,8 +135,8 @@ class ChannelThread:
         self.error: BaseException | None = None
         """The error that ended the run. None while the thread runs, or if it ended without an error."""
         self.failure: BaseException | None = None
-        """The newest error: that which ended the run or, for the I/O thread, that of the newest attempt to connect.
-        None after a successful attempt.
+        """The error that ended the run. For the I/O thread, also the error of the newest attempt to connect, if it
+        failed. None without an error, and after a successful attempt.
         """
         self.failed_at = 0.0
         """The Unix time of the newest failure, seconds; 0 without one."""

@@ -82,7 +82,8 @@ the master's operator sets) drops them.
 """
 
 NEVER, EVER, OPEN, BEFORE = range(4)
-"""The numbers of the four predefined lists of subjects (tables and statements), with which all other lists end.
+"""The numbers of the four predefined lists of subjects (tables and statements), with which all other lists end. A
+filter sends a list if the filter sends any subject of the list.
 
 - NEVER: the empty list, which no filter sends.
 - EVER: the list that every filter sends.
@@ -92,9 +93,9 @@ NEVER, EVER, OPEN, BEFORE = range(4)
 ROOTS = 4
 
 L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
-"""The columns of a list of subjects (tables and statements).
+"""The columns of the array of linked lists of subjects (tables and statements). A list is a row of the array.
 
-- L_SUBJECT, L_TAIL: the first subject, and the number of the list that has the other subjects.
+- L_SUBJECT, L_TAIL: the first subject, and the row of the list that has the other subjects.
 - L_ONLY: the subject, if the list has only one; else NO_SUBJECT.
 - L_OPEN: 1 for a list that ends with OPEN, the unknown subjects after the segment.
 """
@@ -102,17 +103,17 @@ LIST_COLUMNS = 4
 
 MOST_LISTS = 3
 """The largest number of lists of subjects (tables and statements) that one event can add. A rows event can be in two
-lists for earlier events, and in one for dummy rows. Dummy rows are a rows event without a table, which only ends a
-statement.
+lists for the events before it, and in one for dummy rows. Dummy rows are a rows event without a table, which only ends
+a statement.
 """
 
 F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESUME = range(8)
 """The columns of the input row that the caller fills for each filter.
 
 - F_FLAGS: the memory address of the filter's flags, one uint32 for each subject (table or statement).
-- F_HITS: the memory address of the rules that each subject matches, MOST_HITS int8 for each subject.
+- F_HITS: the memory address of an array with MOST_HITS int8 for each subject: the kinds of rules that match it.
 - F_IS_OFF: 1 for a filter without rules.
-- F_UNMAPPED: 1 if rows without a table map are sent.
+- F_UNMAPPED: 1 if the filter sends rows without a table map.
 - F_FIRST: the number of the first transaction to decide.
 - F_CHUNK_SIZE: the bytes of events after which a chunk (a message to a slave) ends.
 - F_POSITION, F_RESUME: the file offset where the slave's last chunk ended, and the last transaction boundary at or
@@ -120,34 +121,42 @@ F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESU
 """
 
 W_SEND, W_UNDECIDED, W_HIT = range(3)
-"""The rows of the 64-bit words of a subject (a table or statement), with one bit for each filter. The bit says
-whether the filter sends the subject's events, is undecided about them, or counts a rule use for them.
+"""The row indexes of :attr:`Weighed.subject`, which has a column for each subject (a table or statement). An entry is a
+64-bit word, and its bit j is about filter j.
+
+- W_SEND: set if the filter sends the subject's events.
+- W_UNDECIDED: set if the filter cannot decide about the subject's events.
+- W_HIT: set if rules of the filter match the subject's events, and the master must count these rule hits.
 """
 SUBJECT_WORDS = 3
 
 T_BUSY, T_WHOLE, T_PART, T_HITS = range(4)
-"""The rows of the array of transactions' 64-bit words, with one bit for each filter.
+"""The row indexes of :attr:`Weighed.transaction`, which has a column for each transaction. An entry is a 64-bit word,
+and its bit j is about filter j.
 
-- T_BUSY: the filters that send any of the transaction, may count rule uses for it, or leave it open at the segment's
-  end.
-- T_WHOLE, T_PART: the filters that send the whole transaction, and the filters that send a part.
-- T_HITS: the filters for which dropped events may have used rules.
+- T_BUSY: set unless the filter simply drops the transaction. The filter may send some of it, or the master may have to
+  count hits (matches) of the filter's rules. The bit is also set if the transaction continues after the segment.
+- T_WHOLE, T_PART: set if the filter sends the whole transaction; set if the filter sends only some of its events.
+- T_HITS: set if rules of the filter may match events that the filter drops, so that the master must count the hits.
 """
 TRANSACTION_WORDS = 4
 
 UNMAPPED_SENT, ROWS_KEPT = range(2)
-"""The columns of the 64-bit words of one call of :func:`weigh`, with one bit for each filter.
+"""The indexes of the two 64-bit words in :attr:`Weighed.call`. Bit j of a word is about filter j.
 
-UNMAPPED_SENT names the filters that send rows events without a table map. ROWS_KEPT names the filters that send rows of
-the statement that continues after the segment.
+- UNMAPPED_SENT: set if the filter sends rows events without a table map.
+- ROWS_KEPT: set if the filter has sent rows of the statement that continues after the segment (a part of a binlog
+  file).
 """
 CALL_WORDS = 2
 
 ATOM_SENT, ATOM_ENDS = range(2)
-"""The columns of an atom's 64-bit words (an atom is a run of events that a filter sends or drops together).
+"""The column indexes of :attr:`Weighed.atom`, which has a row for each atom (a run of events that a filter sends or
+drops together). An entry is a 64-bit word, and its bit j is about filter j.
 
-ATOM_SENT names the filters that send the atom. ATOM_ENDS names the filters that set STMT_END_F in the atom's rows
-event, because they drop the rest of its statement.
+- ATOM_SENT: set if the filter sends the atom.
+- ATOM_ENDS: set if the filter sends the atom's rows event with STMT_END_F set, because it drops all later rows of the
+  statement.
 """
 ATOM_WORDS = 2
 
@@ -207,8 +216,9 @@ class Columns(NamedTuple):
     has_gaps: bool
     """Whether Gap events stand inside transactions. Even a filter without rules drops a Gap event."""
     hit_role: Bytes
-    """The events' roles (how an event travels in a filtered stream) for counting rule uses. XA COMMIT and XA ROLLBACK
-    have the role FRAME, because an applier evaluates no rule for them.
+    """For each event, its role (how the event travels in a filtered stream) for counting rule hits, the matches of
+    filter rules. Unlike in ``role``, XA COMMIT and XA ROLLBACK have the role FRAME, because an applier evaluates no
+    rule for them.
     """
     has: Bools
     """For each transaction, whether the slave already has it, bool. Such a transaction does not count as read. An
@@ -216,20 +226,23 @@ class Columns(NamedTuple):
     """
     carried: int
     """The number of carried events with which the columns begin. A carried event lies before the segment in the file.
-    It belongs to a transaction that continues in the segment, which decides whether the event is sent.
+    It belongs to a transaction that continues in the segment. The transaction's events in the segment decide whether
+    the carried event is sent.
     """
     is_kept: bool
-    """Whether the slave was already sent an event of the transaction that continues from the segment (part of a binlog
-    file) before.
+    """Whether the slave has received an event of the first transaction with an earlier segment (part of a binlog file).
+    False if the first transaction begins in this segment.
     """
     rows_kept: bool
-    """Whether the slave was already sent rows of the statement that continues from the segment (part of a binlog file)
-    before.
+    """Whether the slave has received rows of the first statement with an earlier segment (part of a binlog file). False
+    if the first statement begins in this segment.
     """
     hits: Int64s2
-    """Rule uses (hits) that are known already, int64 of shape (n, 3), in the order of their transactions: the
-    transaction's number, the column of :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. These rule
-    uses come from the earlier part of a continued transaction, and from inside compressed transactions.
+    """The rule hits (matches of filter rules with dropped events) that are known before the segment is decided, int64
+    of shape (n, 3). The columns are the transaction's number, the index of the kind of rule in
+    :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. The rows are in the order of the transactions.
+
+    These hits were counted in the earlier part of a continued transaction, or inside compressed transactions.
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
@@ -237,8 +250,8 @@ class Columns(NamedTuple):
         ``transactions``.
 
         ``subject`` is usually the constant ``SKIP``, with which every filter drops the transaction, or ``MIXED``, with
-        which a filter decides each event by itself. The index of a table or statement is possible, too.
-        ``transactions`` has indexes of transactions, or is a boolean mask over all transactions.
+        which a filter decides each of the transaction's events separately. The index of a table or statement is
+        possible, too. ``transactions`` has indexes of transactions, or is a boolean mask over all transactions.
         """
         txn_subject = self.txn_subject.copy()
         txn_subject[transactions] = subject
@@ -259,16 +272,16 @@ class Weighed(NamedTuple):
     """The results of :func:`weigh`, which tell for each transaction and atom of a segment (a part of a binlog file) the
     filters that send it. An atom is a run of neighbouring events that a filter sends or drops together.
 
-    A word is 64 bits, one for each filter.
+    The uint64 arrays consist of 64-bit words, and bit j of a word is about filter j.
     """
 
     subject: UInt64s2
-    """For each subject (table or statement), the filters (one bit each) that send it, are undecided about it, and count
-    a rule use, uint64 of shape (SUBJECT_WORDS, n). :data:`W_SEND` describes the rows.
+    """For each subject (table or statement), three 64-bit words with a bit for each filter, uint64 of shape
+    (SUBJECT_WORDS, n). :data:`W_SEND` says what each row means.
     """
     transaction: UInt64s2
-    """For each transaction (column), the filters (one bit each) that send all of it, a part, and so on, uint64 of shape
-    (TRANSACTION_WORDS, n). :data:`T_BUSY` describes the rows.
+    """For each transaction, four 64-bit words with a bit for each filter, uint64 of shape (TRANSACTION_WORDS, n).
+    :data:`T_BUSY` says what each row means.
     """
     candidate: Int64s
     """The numbers of the transactions that are cut into atoms (runs of events that a filter sends or drops together),
@@ -276,7 +289,8 @@ class Weighed(NamedTuple):
     """
     busy: Int64s
     """For one filter, the numbers of the transactions that the filter does not simply drop, ascending. The filter sends
-    such a transaction whole or in part, may count rule uses for it, or leaves it open at the segment's end (T_BUSY).
+    such a transaction whole or in part, may need its rule hits (matches) counted, or leaves it open at the segment's
+    end.
 
     The array is filled anew for each filter.
     """
@@ -293,26 +307,26 @@ class Weighed(NamedTuple):
     one transaction are neighbours, with the last one first.
     """
     atom: UInt64s2
-    """For each atom (run of events with one decision), the filters (one bit each) that send it, and that set STMT_END_F
-    in its rows event, uint64 of shape (n, ATOM_WORDS). :data:`ATOM_SENT` describes the columns.
+    """For each atom (run of events with one decision), two 64-bit words with a bit for each filter, uint64 of shape (n,
+    ATOM_WORDS). :data:`ATOM_SENT` says what each column means.
     """
     lists: Int64s2
     """The lists of subjects (tables and statements), int64 of shape (n, LIST_COLUMNS). Each list comes after the list
     that its L_TAIL names.
     """
     list_word: UInt64s
-    """For each list of subjects (tables and statements), the filters (one bit each) that send any of the list,
-    uint64.
+    """For each list of subjects (tables and statements), a 64-bit word, uint64. Bit j is set if filter j sends any
+    subject of the list.
     """
     call: UInt64s
-    """The two 64-bit words of one call of :func:`weigh`, with one bit for each filter: uint64 with the columns
-    UNMAPPED_SENT and ROWS_KEPT.
+    """Two 64-bit words about the whole segment (a part of a binlog file), uint64 of shape (CALL_WORDS,).
+    :data:`UNMAPPED_SENT` says what each word means.
     """
 
 
 @inlined
 def _list(lists, n, subject, tail):
-    """Add a row to ``lists``, an array of linked lists of tables and statements. The new list has ``subject`` (the
+    """Add a list to ``lists``, an array of linked lists of tables and statements. The new list has ``subject`` (the
     index of a table or statement), followed by the members of the list in row ``tail``. Return the new list's row
     index, and the new number of rows.
 
@@ -333,16 +347,16 @@ def _list(lists, n, subject, tail):
 
 @inner
 def _rows_before(roles, subjects, first, event, lists, n):
-    """Return the row index in ``lists`` of a list of the tables with rows events before event number ``event`` in its
-    statement. Also return the new number of rows of ``lists``.
+    """Add to ``lists`` a list of the tables that have rows events in the same statement before event number ``event``.
+    Return the list's row index in ``lists``, and the new number of rows of ``lists``.
 
     ``lists`` is an array of linked lists (see L_SUBJECT and L_TAIL), which has ``n`` rows before the call. Each change
     of table between neighbouring rows events adds one row. If no rows event precedes, no row is added. The result is
     then a predefined list, NEVER or BEFORE.
 
-    The walk goes back to the end of the previous rows statement, or to ``first``. ``first`` is the transaction's first
-    event in the segment (a part of a binlog file). A walk that reaches ``first`` ends the list with BEFORE, which
-    stands for rows events before the segment. This also happens if the transaction begins in the segment.
+    The function walks back to the end of the previous rows statement, or to ``first``. ``first`` is the transaction's
+    first event in the segment (a part of a binlog file). A walk that reaches ``first`` ends the list with BEFORE, which
+    stands for rows events before the segment. The list also ends with BEFORE if the transaction begins in the segment.
 
     A filter that sends any table of the list has sent rows of the statement. The caller needs this for dummy rows (a
     rows event without a table, which only ends a statement), and at the segment's end. ``roles`` and ``subjects`` have
@@ -470,9 +484,10 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 
 @inner
 def _fill_subjects(words, filters, n_filters, first, stop):
-    """Fill the columns ``first`` up to, but without, ``stop`` of ``words``, each with three 64-bit words about a table
-    or statement. Bit j of the words says whether filter j sends its events (W_SEND), is undecided about them
-    (W_UNDECIDED), or counts a rule use for them (W_HIT).
+    """Fill the columns ``first`` up to, but without, ``stop`` of ``words``, uint64 with three rows and a column for
+    each table or statement. Bit j of an entry is about filter j. The row W_SEND says whether the filter sends the
+    events of the table or statement. W_UNDECIDED says whether it cannot decide, and W_HIT whether hits of its rules
+    must be counted.
 
     The bits come from the filters' flags, whose memory addresses are in the first ``n_filters`` rows of ``filters``.
     """
@@ -489,8 +504,8 @@ def _fill_subjects(words, filters, n_filters, first, stop):
 
 @inlined
 def _word(w, subject):
-    """Return a 64-bit word with one bit for each filter. A bit is set if the filter sends the events of ``subject``,
-    the index of a table or statement.
+    """Return a 64-bit word whose bit j is set if filter j sends the events of ``subject``, the index of a table or
+    statement.
 
     A negative ``subject`` means rows without a table map. ``w`` (:class:`Weighed`) has the words.
     """
@@ -499,13 +514,21 @@ def _word(w, subject):
 
 @inlined
 def _weigh_atoms(w, n, end, lists_end, sends_all, kept):
-    """Find out which filters send each of a transaction's atoms (runs of events that a filter sends or drops together).
-    Write the result to the rows ``n`` up to, but without, ``end`` of ``w.atom``, one row for each atom. Return a 64-bit
-    word that names the filters that send any of the atoms, or sent an earlier event of the transaction.
+    """Find out which filters send each atom of one transaction. An atom is a run of neighbouring events that a filter
+    sends or drops together.
 
-    The transaction's lists of subjects (tables and statements) end before the index ``lists_end``. ``sends_all`` names
-    the filters that send all events, and ``kept`` the filters that sent an earlier event of the transaction. Each
-    filter is one bit.
+    A word is a uint64 whose bit j stands for filter j. Row i of ``w.atom`` gets two words about the atom in row i of
+    ``w.atoms``. ATOM_SENT has the filters that send the atom, and ATOM_ENDS those that set STMT_END_F in its rows
+    event. Return the word of the filters that send any of the atoms, or sent an event of the transaction before.
+
+    Parameters:
+        w: the arrays of :class:`Weighed`. ``w.subject`` must have the filters' decisions about tables and statements.
+        n, end: the transaction's atoms are the rows ``n`` up to, but without, ``end`` of ``w.atoms``.
+        lists_end: the number of used rows of ``w.lists``, which has lists of tables and statements. Most atoms name
+            such a list, and are sent only if a member of the list is sent.
+        sends_all: the word of the filters that send every event of the transaction.
+        kept: the word of the filters that sent an event of the transaction in an earlier segment (part of a binlog
+            file).
     """
     for k in range(ROOTS, lists_end):
         w.list_word[k] = _word(w, w.lists[k, L_SUBJECT]) | w.list_word[w.lists[k, L_TAIL]]
@@ -544,14 +567,20 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, low, w, live, off):
-    """Find out which filters send each transaction from number ``low`` on, whole or in part. Fill the transactions'
-    four 64-bit words (T_BUSY, T_WHOLE, T_PART, T_HITS) in ``w.transaction``. Return the number of transactions that
-    some filter may send in part.
+    """Find out which filters send each transaction of a segment (a part of a binlog file) whole, as far as the
+    transaction's tables and statements tell. The transactions with numbers from ``low`` on are decided.
 
-    The tables and statements of a transaction decide about the transaction as a whole. T_PART names the filters for
-    which they do not suffice, so that the transaction's atoms (runs of events) must be decided. ``c`` are the columns
-    of the segment (a part of a binlog file). ``live`` names the filters of the call, and ``off`` the filters without
-    rules. Each filter is one bit.
+    A word is a uint64 whose bit j stands for filter j. Column t of ``w.transaction`` gets four words about transaction
+    number t, in the rows T_BUSY, T_WHOLE, T_PART and T_HITS. T_PART names the filters for which the single events must
+    be decided, because such a filter may send only some of them. The numbers of transactions with a bit in T_PART are
+    written to the beginning of ``w.candidate``. Return how many there are.
+
+    Parameters:
+        c: the segment's :class:`Columns`.
+        low: the number of the first transaction to decide.
+        w: the arrays of :class:`Weighed`. ``w.subject`` must have the filters' decisions about tables and statements.
+        live: the word with a bit for each filter of the call, which may have fewer than 64 filters.
+        off: the word of the filters without rules, which send everything.
     """
     n_txn = c.txn_subject.size
     n = 0
@@ -609,10 +638,10 @@ def _weigh_transactions(c, low, w, live, off):
 
 @inner
 def weigh(c, filters, n_filters, low, known, subjects, w):
-    """Write to ``w`` which of up to 64 filters send each transaction of a segment (a part of a binlog file), from
-    transaction number ``low`` on. The result is a 64-bit word for each transaction, with one bit for each filter.
+    """Write to ``w`` (:class:`Weighed`) which of up to 64 filters send each transaction of a segment (a part of a
+    binlog file), from transaction number ``low`` on. The results are 64-bit words, in which bit j stands for filter j.
 
-    A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
+    A transaction that some filters may send in part is cut into atoms, and each atom has words, too. An atom is a run
     of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has one row of
     input for each of ``n_filters`` filters, with the columns ``F_...``. There are ``subjects`` tables and statements.
     For the first ``known`` of them, an earlier call for the same filters has filled the words.

@@ -70,9 +70,11 @@ class Gaps:
         return self._with(K.G_END, np.where(end == K.OF_NEXT, K.OF_NEXT, segment.positions_of(end)))
 
     def not_before(self, offset: int) -> Gaps:
-        """Return a copy in which every gap before byte ``offset`` of the message's events is moved to this byte. A gap
-        stands for consecutive transactions that the master dropped. The caller leaves out the first ``offset`` bytes,
-        because the slave has kept them, but the slave has received no gap among them.
+        """Return a copy for a message that leaves out the first ``offset`` bytes of its events. Every gap before that
+        byte is moved to it. A gap stands for consecutive transactions that the master dropped.
+
+        The master leaves these bytes out because the slave has kept them from an interrupted stream. The slave has not
+        received the gaps among them, so they must still be sent.
         """
         return self._with(K.G_OFFSET, np.maximum(self.row[:, K.G_OFFSET], offset)) if offset else self
 
@@ -125,7 +127,9 @@ ReadAt = Callable[[int, int], bytes]
 
 
 def no_file(offset: int, length: int) -> bytes:
-    """Stand for the file where all bytes are in memory, or where no file has begun."""
+    """Raise AssertionError. This function is a :data:`ReadAt` for callers that never have to read a file, because all
+    bytes are in memory or no file has begun.
+    """
     raise AssertionError("there is no file to read")
 
 
@@ -237,8 +241,8 @@ class ChunkPlan:
         transactions between the previous chunk's resume point and this chunk's. A resume point is a transaction
         boundary at which a broken stream can begin again.
 
-        Transactions that the slave already has, and transactions of servers that the slave ignores, count no hits. An
-        applier would not filter them either.
+        Hits in transactions that the slave already has, or of servers that the slave ignores, are not counted. An
+        applier would not evaluate its rules for these transactions either.
         """
         counts: Hits = Counter()
         for kind, count in self.gaps.hits.tolist():
@@ -264,7 +268,9 @@ class ChunkPlan:
 
     @property
     def arrays(self) -> tuple[Integers, ...]:
-        """The arrays that belong to this chunk (message to a slave) alone."""
+        """The arrays that no other chunk (message to a slave) shares, so that a caller can add up their memory or
+        compare them.
+        """
         return self.ranges, self.completed, self.gaps.row, self.gaps.runs, self.gaps.hits
 
     @property

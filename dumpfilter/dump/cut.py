@@ -54,14 +54,18 @@ last transaction number.
 RUN_COLUMNS = 3
 
 OF_NEXT = 0
-"""The value of G_END, a gap's end position, for a gap that stands for no transaction. Such a gap only has the rule uses
-(hits) of events that are dropped inside the next transaction.
+"""The value of G_END, a gap's end position, for a gap that stands for no transaction. Such a gap only has rule hits
+(matches of filter rules with events) of events that are dropped inside the next transaction.
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
-"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. The
-columns are the chunk's bytes before the gap, the file offset after the gap, and the gap's first transaction. The last
-two are the ends of the gap's runs of GTIDs and of its hits (rule uses).
+"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them.
+
+- G_OFFSET: the number of bytes that the chunk (message to a slave) sends before the gap.
+- G_END: the file offset after the dropped transactions, or OF_NEXT.
+- G_FIRST: the number of the first dropped transaction.
+- G_RUNS_UNTIL, G_HITS_UNTIL: the index after the gap's last run of GTIDs, and after its last rule hits (matches of
+  filter rules), among those of the chunk.
 """
 GAP_COLUMNS = 5
 
@@ -91,27 +95,29 @@ In the array of GTID runs, the runs of the chunk's gaps stand before the runs of
 CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
-"""The columns of a carried event: its byte offset and size in the file, its role, and its table or statement. A carried
-event belongs to an open transaction, and events of the next segment decide whether it is sent.
+"""The columns of a carried event: its byte offset and size in the file, its role, and the number of its table or
+statement. A carried event belongs to an open transaction, and events of the next segment decide whether it is sent.
 """
 CARRY_COLUMNS = 4
 
 HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
-"""The columns of rule uses (hits) that are known before the segment (a part of a binlog file) is decided: the
-transaction's number, the kind of rule and the count.
+"""The columns of the rule hits (matches of filter rules with dropped events) that were counted before a segment (a part
+of a binlog file) is decided. They are the transaction's number, the kind of rule and the count.
 """
 HIT_COLUMNS = 3
 
 D_CHUNKS, D_CARRY, D_IS_KEPT, D_ROWS_KEPT, D_POSITION, D_RESUME, D_BEGIN, D_EVENT, D_KINDS = range(9)
 """The columns of the row of results that :func:`cut` fills for each filter.
 
-- D_CHUNKS, D_CARRY: the index after the filter's last chunk, and after its last carried event.
+- D_CHUNKS, D_CARRY: the index after the filter's last chunk, and after its last carried event. A chunk is a message to
+  a slave. A carried event waits for a decision in the next segment (part of a binlog file).
 - D_POSITION, D_RESUME: the file offset where the last chunk ended, and the last transaction boundary at or before it.
 - D_IS_KEPT: 1 if an event of the open transaction has been sent.
 - D_ROWS_KEPT: 1 if rows of the open statement have been sent.
-- D_BEGIN, D_EVENT: the first transaction that ends in the open chunk or later, and the first event that counts as read
-  in it.
-- D_KINDS: 1 if rule uses (hits) have been counted since the last gap. Their counts follow in the row, by kind of rule.
+- D_BEGIN, D_EVENT: the first transaction that ends in the current chunk or later, and the first event that the current
+  chunk counts as read.
+- D_KINDS: 1 if rule hits (matches of filter rules with dropped events) have been counted since the last gap. Their
+  counts follow in the row, by kind of rule.
 """
 HITS = D_KINDS + 1
 
@@ -149,8 +155,8 @@ class Done(NamedTuple):
 
     A row stands for one filter in ``filters``, one chunk (message to a slave) in ``chunk``, and one byte range to send
     in ``range``. A row of ``gap`` stands for one run of dropped transactions, and a row of ``run`` for one run of
-    consecutive GTIDs. A row of ``hit`` stands for the uses of one kind of rule, and a row of ``carry`` for one event
-    that waits for the next segment.
+    consecutive GTIDs. A row of ``hit`` has the number of hits (matches) of one kind of rule. A row of ``carry`` stands
+    for one event that waits for the next segment.
 
     Each array but ``filters`` has the rows of the first filter, then the rows of the next, and so on. A row of
     ``chunk`` tells where the chunk's rows in the other arrays end. All arrays but ``filters`` and ``chunk`` have room
@@ -164,8 +170,8 @@ class Done(NamedTuple):
     gap: Int64s2
     run: Int64s2
     hit: Int64s2
-    """The rule uses (hits) of the gaps, int64 of shape (n, 2): the index of the kind of rule in ``SLAVE_RULE_KINDS``,
-    and the count.
+    """The rule hits (matches of filter rules with dropped events) that the gaps report, int64 of shape (n, 2). The
+    columns are the index of the kind of rule in ``SLAVE_RULE_KINDS``, and the count.
     """
     carry: Int64s2
 
@@ -175,7 +181,9 @@ _MOST_GTIDS = np.int64((1 << 63) - 1)
 left out.
 """
 _BUSY_AHEAD = 8
-"""The number of transactions by which :func:`cut` prefetches their offsets into the processor's cache."""
+"""The distance, in transactions, at which :func:`cut` prefetches the offsets of later transactions into the processor's
+cache.
+"""
 
 
 @inlined
@@ -201,10 +209,10 @@ def _list_run(g, n, gtids, source, first, last):
 @inner
 def _list_transactions(c, low, g):
     """Write the GTIDs of the transactions from number ``low`` on to the arrays ``g`` (:class:`Transactions`), from
-    which each chunk gets its GTIDs.
+    which each chunk (message to a slave) gets its GTIDs.
 
-    ``c`` are the columns of the segment (a part of a binlog file). The GTIDs that a Gap event of a relay log names,
-    those of transactions that an earlier master dropped, are written too.
+    ``c`` are the columns of the segment (a part of a binlog file). In a relay log, Gap events list the GTIDs of
+    transactions that an earlier master dropped. These GTIDs are written, too.
     """
     told = c.dropped
     k = np.int64(0)
@@ -235,8 +243,8 @@ def _list_transactions(c, low, g):
 
 @inlined
 def _add_runs(g, first, until, run, at):
-    """Write the GTIDs of the transactions from number ``first`` up to, but without, ``until`` as rows of ``run`` from
-    index ``at`` on. Return the index after the last row.
+    """Write the GTIDs of the transactions from number ``first`` up to, but without, ``until`` as rows of the array
+    ``run``, from index ``at`` on. Return the index after the last row.
 
     A row is a run of consecutive GTIDs of one source, with the columns ``RUN_...``. ``g`` has the GTIDs of all
     transactions.
@@ -268,7 +276,8 @@ def _start(c, t):
 @inlined
 def _add_gap(done, j, k, offset, end, first):
     """Append a gap (a run of dropped transactions) to chunk ``k`` (a message to a slave) in the arrays ``done``. Move
-    the rule uses that were counted for filter ``j`` since its last gap from the filter's row to the new gap.
+    to the new gap the rule hits (matches with dropped events) that have been counted for filter ``j`` since its last
+    gap. The counts stand in the filter's row of ``done.filters``.
 
     ``offset`` is the number of bytes that the chunk sends before the gap, and ``end`` the file offset after the dropped
     transactions. ``first`` is the number of the first dropped transaction.
@@ -300,8 +309,8 @@ def _end_gap(done, j, k, g, first, until, offset, end, is_last):
     ``until``.
 
     ``g`` has the GTIDs of the segment's transactions. ``offset`` is the number of bytes that the chunk sends before the
-    gap, and ``end`` the file offset after the dropped transactions. A gap without a GTID and without rule uses is left
-    out, unless ``is_last`` is set.
+    gap, and ``end`` the file offset after the dropped transactions. A gap without a GTID and without rule hits (matches
+    of filter rules) is left out, unless ``is_last`` is set.
     """
     head = done.chunk[k]
     runs = head[H_GAP_RUNS]
@@ -387,12 +396,14 @@ def _finish_chunk(c, done, j, k, g, gap, until, event, end, resume_bytes):
 
 @inlined
 def _count_hits(roles, subjects, first, stop, flags, rules, state):
-    """Count the rule uses (hits) of the dropped table maps and statements among the events from ``first`` up to, but
-    without, ``stop``. Add the counts to ``state``, the filter's row of results, by kind of rule.
+    """Count the rule hits of the table maps and statements among the events from number ``first`` up to, but without,
+    ``stop``. A rule hit is a match of an event with a rule of the filter. The caller names only events that the filter
+    drops, whose hits the slave cannot count itself. Add the counts to ``state``, the filter's row of
+    :attr:`Done.filters`, by kind of rule.
 
-    ``roles`` and ``subjects`` have each event's role and the number of its table or statement. ``flags`` are the
-    filter's decisions by this number. ``rules`` is the memory address of an array with the kinds of rule that each
-    table or statement matches, MOST_HITS bytes for each.
+    ``roles`` and ``subjects`` have each event's role and the number of its table or statement. ``flags`` has the
+    filter's flags (uint32) for each such number. ``rules`` is the memory address of an array with the kinds of rule
+    that each table or statement matches, MOST_HITS bytes for each.
     """
     for i in range(first, stop):
         role = roles[i] & ~R.ENDS
@@ -412,11 +423,15 @@ def _count_hits(roles, subjects, first, stop, flags, rules, state):
 
 @inlined
 def _take_hits(hits, t, h, state):
-    """Add the rule uses (hits) of transaction number ``t`` in ``hits`` to ``state``, the filter's row of results.
-    Return the index of the first row of ``hits`` that belongs to a later transaction.
+    """Add to ``state``, the row of :attr:`Done.filters` of one filter, the rule hits that ``hits`` has for transaction
+    number ``t``. A rule hit is a match of an event that the filter drops with a rule of this filter.
 
-    ``hits`` has the rule uses that are known before the segment is decided, in the order of the transactions. ``h`` is
-    the index of the first row of ``hits`` that no earlier call has read.
+    ``hits`` is :attr:`Columns.hits <dumpfilter.dump.atoms.Columns.hits>`. Its hits were counted before the present
+    segment (a part of a binlog file) is decided. They come from the earlier part of a transaction that continues in the
+    segment, or from inside compressed transactions. The rows are in the order of the transactions.
+
+    ``h`` is the index of the first row that earlier calls have not passed. Return the index of the first row that
+    belongs to a later transaction than ``t``, which the next call takes as ``h``.
     """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
@@ -433,12 +448,12 @@ def _has(word, shift):
 
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
-    """Tell whether an atom (a run of events) of an open transaction must be carried (wait), because events of the next
-    segment decide about it.
+    """Tell whether a filter must wait for the next segment (part of a binlog file) with an atom (a run of events) of an
+    open transaction. So it must if events there decide whether the filter sends the atom, or sets STMT_END_F in it.
 
-    ``atom`` is the atom's index in ``w``, which has a 64-bit word for each atom with one bit for each filter. ``shift``
-    is the number of the filter's bit. ``is_kept`` says whether an event of the transaction was sent. ``flags`` are the
-    filter's decisions by the number of the table or statement.
+    ``atom`` is the atom's row in the arrays of ``w`` (:class:`~dumpfilter.dump.atoms.Weighed`), and ``shift`` the
+    number of the filter's bit in the words there. ``is_kept`` says whether the filter has sent an event of the
+    transaction. ``flags`` has the filter's flags (uint32) by the number of the table or statement.
     """
     one_of = w.atoms[atom, A.A_LIST]
     if _has(w.atom[atom, A.ATOM_SENT], shift):
@@ -458,14 +473,20 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
     """Add to the chunks (messages to a slave) of filter ``j`` the atoms (runs of events) of transaction ``t`` that the
     filter sends. Begin a new chunk whenever one is full.
 
-    ``k`` is the current chunk. ``is_kept`` says whether an event of the transaction was sent before. ``gap`` is the
-    index of the first dropped transaction for which no gap (run of dropped transactions) was written yet, or -1.
-    ``flags`` are the filter's decisions by the index of the table or statement, and ``f`` is the filter's row of input.
-    ``c`` are the columns of the segment (a part of a binlog file), and ``g`` has the GTIDs of its transactions. ``w``
-    has the decisions about the atoms, and ``done`` the arrays for the chunks.
+    Return three numbers: the new value of ``gap``, the bytes that the current chunk sends before the transaction, and
+    the row of the current chunk.
 
-    Return three numbers: ``gap`` as it is afterwards, the bytes that the current chunk sends before the transaction,
-    and the current chunk.
+    Parameters:
+        c: the columns of the segment (a part of a binlog file).
+        f: the filter's row of input, with the columns ``F_...``.
+        k: the row of the current chunk in ``done.chunk``.
+        is_kept: whether the filter sends an event of the transaction, here or in an earlier segment.
+        gap: the number of the first dropped transaction for which no gap (run of dropped transactions) was written yet,
+            or -1 for none. A new chunk writes this gap.
+        flags: the filter's flags (uint32) by the number of the table or statement.
+        g: the GTIDs of the segment's transactions.
+        w: the decisions about the atoms, with a bit for each filter.
+        done: the arrays that get the chunks.
     """
     shift = np.uint64(j)
     before = done.chunk[k, H_BYTES_SENT]
@@ -510,12 +531,13 @@ def _cut_atoms(c, f, j, k, t, is_kept, gap, flags, g, w, done):
 
 @inlined
 def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
-    """Count in ``state``, the filter's row of results, the rule uses of the events of transaction ``t`` that a filter
-    drops. The filter sends a part of the transaction.
+    """Count the rule hits (matches of filter rules) of the events of transaction ``t`` that a filter drops. The filter
+    sends other events of the transaction. Add the counts to ``state``, the filter's row of :attr:`Done.filters`.
 
     ``c`` are the columns of the segment (a part of a binlog file). ``shift`` is the number of the filter's bit in the
-    words of ``w``, and ``flags`` and ``rules`` are its decisions and matched rules. ``is_kept`` says whether an event
-    of the transaction was sent before the segment.
+    words of ``w``. ``flags`` and ``rules`` are the filter's flags, and the memory address of the kinds of rules that
+    match, by the number of the table or statement. ``is_kept`` says whether the filter has sent an event of the
+    transaction. Events that wait for the next segment are not counted yet.
     """
     is_open = c.is_open and t == c.txn_subject.size - 1
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
@@ -526,11 +548,13 @@ def _count_dropped(c, t, shift, is_kept, flags, rules, w, state):
 
 @inner
 def _carry(c, t, shift, is_kept, flags, w, carry, at):
-    """Find the events of the open transaction ``t`` about which only events of the next segment (part of a binlog file)
-    decide. Write them to the array ``carry``, as rows from index ``at`` on, and return the index after the last row.
+    """Find the events of the open transaction ``t`` for which a filter must wait for the next segment (part of a binlog
+    file), because events there decide about them. Write them to the array ``carry``, as rows from index ``at`` on, with
+    the columns ``C_...``. Return the index after the last row.
 
     ``c`` are the segment's columns. ``shift`` is the number of the filter's bit in the words of ``w``, and ``flags``
-    are its decisions. ``is_kept`` says whether an event of the transaction was sent.
+    has its flags (uint32) by the number of the table or statement. ``is_kept`` says whether the filter has sent an
+    event of the transaction.
     """
     for a in range(w.atom_until[t] - 1, w.atom_first[t] - 1, -1):
         if not _is_carried(w, a, is_kept, flags, shift):
@@ -546,10 +570,11 @@ def _carry(c, t, shift, is_kept, flags, w, carry, at):
 
 @inlined
 def _list_busy(words, first, shift, busy):
-    """Write to ``busy`` the numbers of the transactions from number ``first`` on whose bit ``shift`` is set in
-    ``words``. Return how many there are.
+    """Write to ``busy`` the numbers of the transactions that one filter does not simply drop. Return how many there
+    are.
 
-    These are the transactions that the filter (the bit) does not simply drop. The loop has no branch, since no
+    ``words`` has a 64-bit word for each transaction. Bit number ``shift`` of the word is set if the filter does not
+    simply drop the transaction. Transactions before number ``first`` are left out. The loop has no branch, since no
     processor predicts which transactions a filter drops.
     """
     n = np.int64(0)
@@ -561,12 +586,12 @@ def _list_busy(words, first, shift, busy):
 
 @inlined
 def _leave_out(c, head, first, until):
-    """Subtract the transactions that the slave already has from the counts of what a chunk has read. ``head`` is the
-    chunk's row.
+    """Subtract the transactions that the slave already has from a chunk's counts of read events, bytes and
+    transactions. A chunk is a message to a slave, and ``head`` is its row of :attr:`Done.chunk`.
 
     Only transactions with numbers from ``first`` up to, but without, ``until`` are subtracted. The slave counted them
     in an earlier dump, so that they are neither read nor dropped in this one. ``c`` are the segment's columns, and
-    ``c.has`` names these transactions.
+    ``c.has`` tells for each transaction whether the slave has it.
     """
     for t in range(first, until if c.has.size else first):
         if c.has[t]:
@@ -580,9 +605,9 @@ def cut(c, f, j, k, g, w, done):
     """Write the chunks (messages to a slave) of filter number ``j`` for a segment (a part of a binlog file) to the
     arrays ``done``, from row ``k`` of ``done.chunk`` on. Return the row after the filter's last chunk.
 
-    ``c`` are the segment's columns, and ``f`` is the filter's row of input with the columns ``F_...``. ``w`` has a
-    64-bit word for each transaction, in which bit ``j`` says whether the filter sends the transaction. ``g`` has the
-    transactions' GTIDs.
+    ``c`` are the segment's columns, and ``f`` is the filter's row of input with the columns ``F_...``. ``w``
+    (:class:`~dumpfilter.dump.atoms.Weighed`) has 64-bit words for each transaction, in which bit ``j`` says whether the
+    filter sends the transaction. ``g`` has the transactions' GTIDs.
     """
     shift = np.uint64(j)
     state = done.filters[j]

@@ -53,8 +53,9 @@ class Carry(NamedTuple):
 
 
 class Flags(Protocol):
-    """A filter's decisions about the tables and statements of a binlog set, one uint32 of bits for each (implemented
-    by :class:`~dumpfilter.filter.flags.TableFlags`, and by the outputs of a split).
+    """A filter's decisions about the tables and statements of a binlog set: a uint32 of flags (bits such as "send") for
+    each table or statement. :class:`~dumpfilter.filter.flags.TableFlags` implements this protocol, and so do the
+    outputs of a split.
     """
 
     @property
@@ -68,11 +69,13 @@ class Flags(Protocol):
         """
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the array of flags, the memory address of its first entry, the array of matched rules, and that
-        array's address. The compiled code reads the arrays by their addresses, so the caller must keep the arrays
-        alive.
+        """Return four things: an array of flags, the memory address of its first entry, an array of the rules that
+        match, and its address. The compiled code reads the arrays by their addresses, so the caller must keep the
+        arrays alive.
 
-        The arrays have an entry for each table or statement, by its number.
+        The number of a table or statement is the index in both arrays. An entry of the first array is a uint32 of
+        flags, such as FILTER_BINLOG_SEND_F. A row of the second array has the kinds of up to MOST_HITS matching rules,
+        and then -1.
         """
 
 
@@ -110,8 +113,10 @@ _shared = attrgetter(*A.Columns._fields[: A.Columns._fields.index("is_open")], "
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. The columns suit every
-    filter whose slave needs all the segment's transactions, if no event from before the segment waits for a decision.
+    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs.
+
+    The columns do not depend on a filter. They suit each filter whose slave needs all transactions of the segment, and
+    for which no event of an earlier segment waits for a decision.
     """
     hit_role = segment.role
     if segment.xa_ends:
@@ -148,8 +153,8 @@ def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
 
 
 class _Scratch(threading.local):
-    """The work arrays into which the compiled code writes its results. Each thread of the operating system has its own,
-    and reuses them for all segments. The arrays only grow.
+    """The work arrays into which the compiled code of a decision writes its results. Each thread of the operating
+    system has its own arrays, and reuses them for all segments (parts of binlog files). The arrays only grow.
     """
 
     def __init__(self) -> None:
@@ -163,10 +168,10 @@ class _Scratch(threading.local):
         self.done: K.Done
 
     def make_room(self, *wanted: int) -> None:
-        """Enlarge the arrays to hold at least the sizes ``wanted``.
+        """Enlarge the arrays to hold at least the sizes ``wanted`` for one segment (a part of a binlog file).
 
-        The sizes are the number of events plus runs of GTIDs, the number of subjects (tables and statements), and the
-        rows of results of one filter.
+        The sizes are the number of events plus runs of GTIDs, the number of tables and statements, and the number of
+        rows of results that one filter may need.
         """
         if all(size <= has for size, has in zip(wanted, self._sizes, strict=True)):
             return
@@ -303,13 +308,14 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
 def _plan(
     file: str, reported: Reported, written: Sequence[Integers], before: Sequence[int], chunk: Sequence[int]
 ) -> ChunkPlan:
-    """Return the plan of one chunk (a message to a slave) of the binlog file ``file``. The plan's arrays are views of
-    ``written``: the byte ranges, gaps (runs of dropped transactions), runs of GTIDs and rule uses of all chunks of one
-    call.
+    """Return the plan (description) of one chunk, a message to a slave, of the binlog file ``file``.
 
-    ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :class:`~dumpfilter.dump.cut.Done`.
-    The two rows tell where the chunk's part of each array begins and ends. ``reported`` has the GTIDs of the segment's
-    transactions that the slave lacks.
+    ``written`` has four arrays for all chunks of one call: the byte ranges, gaps (runs of dropped transactions), runs
+    of GTIDs, and rule hits (matches of filter rules). The plan's arrays are views of these.
+
+    ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :attr:`Done.chunk
+    <dumpfilter.dump.cut.Done.chunk>`. The two rows tell where the chunk's part of each array begins and ends.
+    ``reported`` has the GTIDs of the segment's transactions that the slave lacks.
     """
     ranges, gaps, hits, _, runs = before[K.H_RANGES :]
     ranges_until, gaps_until, hits_until, gap_runs, runs_until = chunk[K.H_RANGES :]

@@ -152,11 +152,12 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
 
 
 def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
-    """Return for each event inside a compressed transaction whether a filter sends the event, bool.
+    """Return for each event inside a compressed transaction whether a filter sends the event, bool. The transaction
+    must be one of which the filter sends a part.
 
     ``flags`` are the filter's decisions about each table and statement, without imposed filters (filters that the
     master's operator sets for a slave). ``number`` is the number of the Transaction_payload event in the segment (a
-    part of a binlog file). The transaction is one that :func:`filter_payload` sends in part.
+    part of a binlog file).
     """
     assert not flags.boundary
     inner = segment.payloads[number]
@@ -185,8 +186,10 @@ def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
     """Return a new Transaction_payload event that holds ``events``, a part of the events in the original event
     ``source``. ``fd`` is the file's format description event.
 
-    The new event takes the header and end_log_pos of ``source``. It may be longer than ``source``, since not every
-    reader drops the other events by itself. Examples are a slave behind a slave, and one with ``FILTER_ON = 'MASTER'``.
+    The new event takes the header and end_log_pos of ``source``. It is used even if it is longer than ``source``. The
+    original event would do only if every reader dropped the other events itself. Some do not, such as a slave behind a
+    slave, and a slave with ``FILTER_ON = 'MASTER'``.
+
     Raises BinlogUnsupported if the new event would be larger than any event may be.
     """
     compression = decode_transaction_payload(fd.body(source)).compression

@@ -133,8 +133,8 @@ _NEVER = 1 << 32
 
 
 class Selection:
-    """A selection of transactions. It takes a binlog's segments (parts of its files) one after another, and marks the
-    transactions that are not selected, so that the dump thread does not send them.
+    """A selection of transactions by position, time and GTID. It takes a binlog's segments (parts of its files) one
+    after another, and marks the transactions that are not selected, so that the dump thread does not send them.
 
     Parameters:
         wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
@@ -164,8 +164,8 @@ class Selection:
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """Return a copy of a segment (a part of a binlog file) in which the transactions that are not selected are
-        marked as dropped. If all are selected, return the segment itself.
+        """Return a copy of a segment (a part of a binlog file) in which each transaction outside of the wanted
+        positions, times and GTIDs is marked as dropped. If all its transactions are wanted, return the segment itself.
 
         The mark is :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject``. A marked transaction also loses its GTID,
         so that a dump thread does not report the GTID as executed. Segments must be given in the order of the binlog,
@@ -340,8 +340,8 @@ stands for one verdict: send, drop or undecided.
 
 
 class _VerdictFlags(TableFlags):
-    """The flags for a segment in which the clever filter (WL#40, follows renamed tables) has decided every table and
-    statement.
+    """The flags for a segment (a part of a binlog file) in which the clever filter has decided every table and
+    statement. The clever filter follows renamed tables through the binlog (MySQL's worklog WL#40).
 
     The clever filter has replaced the number of each event's table or statement by a number for the verdict: 0 send, 1
     drop, 2 undecided. This object holds the flags of these three numbers. With it the dump thread treats the segment
@@ -359,8 +359,8 @@ class _VerdictFlags(TableFlags):
 
 
 class _CleverPass:
-    """A pass in which the clever filter (WL#40) decides every table map and statement in order. The clever filter
-    follows renamed tables through the binlog.
+    """A pass through a binlog set in which the clever filter decides every table map and statement in order. The clever
+    filter follows renamed tables through the binlog (MySQL's worklog WL#40).
 
     A clever filter may answer differently about the same table later. Therefore the pass stores a verdict for each
     event: 0 (send), 1 (drop) or 2 (undecided) in place of the number of the event's table or statement.
@@ -392,8 +392,9 @@ class _CleverPass:
         return replace(decided, prepared={xid: self._prepared.get(xid, 0) for xid in segment.prepared})
 
     def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
-        """Return a copy of a segment in which a number for the clever filter's verdict replaces the number of each
-        event's table or statement. XA COMMIT and XA ROLLBACK keep their numbers.
+        """Return a copy of a segment (a part of a binlog file) with the clever filter's verdicts. The number of a
+        verdict (0 send, 1 drop, 2 undecided) replaces the number of each event's table or statement. XA COMMIT and XA
+        ROLLBACK keep their numbers.
 
         ``read`` reads bytes of the segment's file. ``inside`` says that the segment is the content of a compressed
         transaction, whose bytes ``read`` then reads.
@@ -441,9 +442,11 @@ class _CleverPass:
 
 
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
-    """Return for each event of a segment (a part of a binlog file) whether the clever filter sends it for its own sake,
-    bool. The clever filter (WL#40) follows renamed tables, and its verdicts already stand in the column ``subject``. An
-    event that is only sent together with other events, such as BEGIN, has False.
+    """Return for each event of a segment (a part of a binlog file) whether the clever filter itself decides to send it,
+    bool. An event that is only sent together with other events, such as BEGIN, has False.
+
+    The clever filter follows renamed tables (MySQL's worklog WL#40). Its verdicts (0 send, 1 drop, 2 undecided) already
+    stand in the column ``subject``.
     """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]
@@ -525,8 +528,9 @@ def filter_set(
 
 
 def _append(out: GrowingFile, events: bytes | npt.NDArray[np.uint8], fd: FormatDescription) -> None:
-    """Append whole events to a file, with the end_log_pos and checksums that fit their new positions. An array is
-    changed in place. An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction.
+    """Append whole events to the file ``out``, with the end_log_pos and checksums that fit their new positions. If
+    ``events`` is an array, it is changed in place. An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events
+    inside a transaction.
     """
     moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
     rebase_array(moved, out.end, checksum=fd.checksum)

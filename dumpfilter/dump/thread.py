@@ -131,11 +131,11 @@ class Exclusion:
         demand.
         """
         self.key: Hashable = (None if executed is None else self), self._origin
-        """A hashable value that is equal for slaves that do not need the same transactions. A GTID set can have many
-        intervals, so that no two slaves with GTID sets have equal keys.
+        """A hashable value that is equal for slaves for which the same transactions are left out. No two slaves with
+        GTID sets have equal keys, because a GTID set can have many intervals and would take long to compare.
         """
         self.is_on = executed is not None or self._origin is not None
-        """Whether the slave may not need some transactions."""
+        """Whether any transactions may be left out for the slave."""
 
     def of_equal_slaves(self) -> Exclusion:
         """Return a copy that excludes only the transactions of servers and domains that the slave ignores. All slaves

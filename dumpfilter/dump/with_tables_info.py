@@ -1,4 +1,4 @@
-"""The conversion of binlogs to the format with tables info (WL#40, ``--binlog-with-tables-info``).
+"""The conversion of binlogs to the format with tables info (MySQL's worklog WL#40, ``--binlog-with-tables-info``).
 
 Tables info is the list of a statement's tables, stored in the statement's Query event. A filter then need not parse the
 statement. The format description event announces the format for the whole file, so whole files are converted.
@@ -59,7 +59,7 @@ class Converted:
 
 
 def has_tables_info(fd: FormatDescription) -> bool:
-    """Tell whether the Query events of a file name their statements' tables (tables info, WL#40).
+    """Tell whether the Query events of a file name their statements' tables (tables info, MySQL's worklog WL#40).
 
     The format description event says so by a longer post-header of Query events.
     """
@@ -67,10 +67,12 @@ def has_tables_info(fd: FormatDescription) -> bool:
 
 
 def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescription:
-    """Return a copy of a format description event that announces Query events with or without tables info.
+    """Return a copy of a format description event that announces the format of the file's Query events. With
+    ``extended`` True, the events name their statements' tables (tables info, MySQL's worklog WL#40). With False, they
+    have the usual format.
 
-    With ``extended`` True, Query events name their statements' tables (WL#40). With False they have the usual format.
-    MariaDB's QUERY_COMPRESSED changes together with Query. Execute_load_query keeps its format.
+    The announcement is the length of the post-header of Query events. MariaDB's QUERY_COMPRESSED changes together with
+    Query. Execute_load_query keeps its format.
     """
     length = EXTENDED_QUERY_HEADER_LENGTH if extended else QUERY_HEADER_LENGTH
     return fd.with_post_header_lengths(dict.fromkeys(_QUERIES, length))
@@ -118,11 +120,11 @@ def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableNa
 
 
 class QueryConverter:
-    """A converter of the Query events of one file to the format with tables info (names of tables).
+    """A converter of the Query events of one file to the format with tables info (names of the statements' tables).
 
     The converter buffers each BEGIN until it knows the next event. The next event may be the CREATE TABLE of a CREATE …
     SELECT in row format. BEGIN and COMMIT then name the new table, too, so that a filter sends or drops the whole
-    statement (WL#40, section 4.1).
+    statement (section 4.1 of MySQL's worklog WL#40).
     """
 
     def __init__(self, old: FormatDescription, counts: Converted) -> None:

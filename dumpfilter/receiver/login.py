@@ -417,10 +417,11 @@ _NAMES = {
 
 
 def objects_of(address: str) -> list[str]:
-    """Return the objects that a server shows to the account, such as tables, each as a LIKE pattern for ``db.name``.
-    The pattern of a database is ``db.``. Callers decide by these patterns which names of a binlog exist on the server.
+    """Return the names of the objects (databases, tables, triggers, routines and events) that a server shows to the
+    account. Callers use them to decide which of the names in a binlog exist on the server.
 
-    ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of SourceConnection.
+    Each name is ``database.name``, and ``database.`` for a database itself. Special characters are escaped as in a LIKE
+    pattern. ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of SourceConnection.
     """
     connection = SourceConnection(parse_source_url(address))
     try:

@@ -706,7 +706,7 @@ class Follower:
         ``options.stop_never``, wait for new events at the end of the newest file.
 
         After a lost connection the follower connects again. Raises DumpfilterError for an error that no further attempt
-        can cure, or after too many failed attempts, unless :meth:`lasting` tells how long to wait.
+        can cure, or after too many failed attempts. A subclass can prevent this by its method :meth:`lasting`.
         """
         damaged, backoff = 0, Backoff(self.options.longest_wait)
         while not self._stopped.is_set():
@@ -738,8 +738,9 @@ class Follower:
                 self._stopped.wait(wait)
 
     def lasting(self, error: E.DumpfilterError) -> float:
-        """Return the seconds after which another attempt shall follow ``error``, which no attempt before has cured. A
-        subclass may do so. This method raises the error, which ends :meth:`run`.
+        """Decide what follows after ``error``, for which :meth:`run` gives up because it cannot be cured, or has come
+        too often. This method raises the error, and so ends :meth:`run`. A subclass can instead return a number of
+        seconds, after which :meth:`run` tries again.
         """
         raise error
 

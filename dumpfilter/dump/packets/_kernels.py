@@ -63,14 +63,19 @@ def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
     """Write each event to ``out`` as one packet of the client/server protocol, or as several if it is too large for
     one.
 
-    ``events`` are whole events, one after another. ``sequence`` is the number of the first packet. ``out`` has room for
-    the packets of any events of this size. Events of the type ``left_out`` get no packet. The loop ends at the first
-    event with an impossible length.
+    ``events`` are whole events, one after another. ``sequence`` is the sequence number of the first packet. ``out``
+    must have room for all packets. Events of the type ``left_out`` get no packet. The loop ends at the first event with
+    an impossible length.
 
-    Return six numbers. The first two are the size of the packets in bytes, and the sequence number after the last
-    packet. The next two are offsets in ``events``, or -1 for none: of the first event with an impossible length, and of
-    the first event outside of the transaction of the Gtid event before it (MySQL). The last two are the offset of the
-    last event, and the last ``end_log_pos`` that is not 0.
+    Return six numbers:
+
+    - The size of the packets in bytes.
+    - The sequence number for the packet that follows.
+    - The offset in ``events`` of the first event with an impossible length, or -1.
+    - The offset in ``events`` of the first event that follows a MySQL Gtid event but cannot belong to its transaction,
+      or -1. Such an event means that the Gtid event stands alone.
+    - The offset in ``events`` of the last event.
+    - The last ``end_log_pos`` that is not 0; 0 for none.
     """
     source = _U(events.ctypes.data)
     begin = _U(out.ctypes.data)

@@ -549,8 +549,8 @@ class Stretches(NamedTuple):
     """The largest number of MariaDB replication domains in one stretch (part of the binlog). 0 for MySQL."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the counts of replication domains for the parts of the binlog that ``self`` and ``other`` count,
-        together.
+        """Return the sums of the counts of replication domains in ``self`` and ``other``, which count different parts
+        of a binlog. Of ``most_domains``, a largest number, the result has the larger one.
         """
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 

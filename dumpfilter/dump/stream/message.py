@@ -297,9 +297,10 @@ def few_gaps_to_proto(few: Sequence[Gap], key_of: Callable[[int], SourceKey]) ->
 
 
 def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
-    """Return the difference of each number from the number before it, and of the first number from 0.
+    """Return the differences of neighbouring numbers, which are encoded in fewer bytes: each number minus the number
+    before it, and the first number minus 0.
 
-    With ``before``, the previous element of ``before`` is subtracted from each number instead.
+    With ``before``, subtract the previous entry of ``before`` instead: number i minus ``before[i-1]``.
     """
     steps = numbers.copy()
     steps[1:] -= (numbers if before is None else before)[:-1]
