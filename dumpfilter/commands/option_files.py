@@ -52,10 +52,10 @@ class OptionFileCommand(SubCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line together with the option files.
+        """Parse the command line ``args`` together with the option files that it names.
 
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
-        result. Raises OptionError.
+        result. Raises OptionError for a file that cannot be read, and for a wrong option in a file.
         """
 
         def names(command: str) -> OptionNames:

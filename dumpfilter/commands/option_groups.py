@@ -200,8 +200,9 @@ class SlaveFilterOptions(Settings, panel="Filter"):
     def channel_filters(self) -> ChannelFilters:
         """Return the filter of each of the slave's channels, from the rules in these options.
 
-        A rule such as ``ch1:shop`` is for the channel ``ch1``, and a rule without a channel's name is for all channels
-        without a rule of this kind. Raises OptionError for a rule that the chosen ``--filter-semantics`` do not have.
+        A rule such as ``ch1:shop`` is for the channel ``ch1`` alone. A rule without a channel's name is for every
+        channel, unless the channel has a rule of the same kind (option) of its own. Raises OptionError for a rule that
+        the chosen ``--filter-semantics`` do not have.
         """
         from dumpfilter.filter.channels import ChannelFilters, split_channel
 

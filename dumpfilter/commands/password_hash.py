@@ -40,7 +40,9 @@ def password_hash_command(given: HashSettings) -> None:
 
 
 def _read() -> str:
-    """Read a password from the terminal or standard input. Raises OptionError if it cannot be used."""
+    """Read a password from the terminal or standard input. Raises OptionError for a password that is empty, too long or
+    not UTF-8, and for two different ones on the terminal.
+    """
     if sys.stdin.isatty():
         password = getpass.getpass("Password: ")
         if getpass.getpass("Once more: ") != password:

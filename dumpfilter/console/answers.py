@@ -59,7 +59,9 @@ _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
     ColumnType.INTEGER: lambda _, value: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
     ColumnType.TIMESTAMP: _timestamp,
 }
-"""The binary form of a value by the type of its column, where the library's form does not fit."""
+"""The functions that return the binary form of a value by the type of its column, where the function of the library
+mysql_mimic does not fit.
+"""
 
 _STATE = Capabilities.CLIENT_PROTOCOL_41, ServerStatus.SERVER_STATUS_AUTOCOMMIT
 """The protocol and the status that packets tell the client. Each statement of a console is a transaction."""

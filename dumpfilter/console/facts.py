@@ -223,8 +223,8 @@ def _cell(kind: ColumnType, value: Any) -> Any:
 
 
 class _Samples(list["Sample"]):
-    """A list of samples whose iteration pauses now and then, so that other threads run while the scrape formats the
-    samples.
+    """A list of a metric's samples. Its iteration pauses now and then, so that other threads run while Prometheus'
+    request is answered, for which all samples are formatted.
     """
 
     def __iter__(self) -> Iterator[Sample]:

@@ -86,11 +86,11 @@ class UserLimits:
         self._lock = threading.Lock()
 
     async def admit(self, length: int) -> None:
-        """Wait until the user's debt of processor time is small enough for another command, and add the cost of
-        receiving the command to the debt.
+        """Wait until the user may send another command, and add the processor time for receiving the command to the
+        user's debt. ``length`` is the command's length, bytes.
 
-        The debt is the processor time that counts against the user's limit. ``length`` is the command's length, bytes.
-        Each turn of the asyncio loop admits one command of a user, so that thousands of small ones delay nobody.
+        The debt is the processor time that counts against the user's limit, and falls with time. Between two commands
+        of a user, the asyncio loop serves other clients once, so that thousands of small commands delay nobody.
         """
         async with self._turn:
             await asyncio.sleep(0)

@@ -104,8 +104,9 @@ def _catalog(executor: Executor, *, with_columns: bool) -> Iterator[Row]:
     """Yield a row for each column of each table that clients can read. The row has the values of the column, of its
     table and of its schema, by the names that they have in the ``information_schema``.
 
-    Without ``with_columns`` yield one row for each table, in which the values of a column have no meaning. That is
-    faster, because a table's columns are found by reading the whole table.
+    Without ``with_columns`` yield only one row for each table, without meaningful values for a column. That is faster,
+    because the columns of a table are known only from the result of its function in :attr:`Executor.tables`. This
+    function also computes all rows of the table.
     """
     tables = dict(executor.tables)
     tables |= {(INFORMATION_SCHEMA, name.upper()): partial(Result, of) for name, of in _COLUMNS.items()}

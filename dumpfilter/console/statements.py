@@ -153,7 +153,9 @@ def _refuse(session: Session, statement: str) -> NoReturn:
 
 
 def _assignments(cursor: Cursor) -> str:
-    """Consume the assignments of a SET statement, and return their text. Raises SqlError 1064 (a syntax error)."""
+    """Consume the assignments of a SET statement, and return their text. Raises SqlError 1064 (a syntax error) if there
+    is no text, or if the text ends with a comma.
+    """
     begin = end = cursor.token.start
     while not (cursor.sees(";") or cursor.token.kind in (TokenKind.END, TokenKind.BAD)):
         end = cursor.advance().end
@@ -309,8 +311,11 @@ def _accept(session: Session) -> Result:
 
 
 def _answer(syntax: str, carry_out: Callable[..., Result], need: Need = _READS, **constants: object) -> None:
-    """Add a statement with this ``syntax`` to the grammar. ``carry_out`` gets the session, the parsed values and
-    ``constants``, and returns the result. ``need`` has the role that the statement requires.
+    """Add a statement with this ``syntax`` to the grammar, which the console itself carries out by calling
+    ``carry_out``.
+
+    This function gets the session, the values in the statement and ``constants`` as keyword arguments, and returns the
+    statement's result. ``need`` has the role that the statement requires.
     """
     form(syntax, lambda **values: Command(need, carry_out, constants | values))
 

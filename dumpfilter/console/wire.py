@@ -94,8 +94,8 @@ ZSTD = Codec(
 
 
 async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
-    """Return the result of ``work(*arguments)``, which processes ``length`` bytes. For many bytes it is called in
-    another thread, so that the event loop can serve other clients.
+    """Return the result of ``work(*arguments)``, which processes ``length`` bytes. For many bytes ``work`` is called in
+    another thread, so that the event loop can serve other clients meanwhile.
     """
     return work(*arguments) if length <= _INLINE else await asyncio.to_thread(work, *arguments)
 
@@ -150,8 +150,8 @@ class CompressedChannel:
         return content
 
     async def write(self, data: bytes | memoryview) -> None:
-        """Compress ``data``, a large piece in another thread, and send it. Wait until most of it has been sent. Raises
-        ConnectionError when the connection is lost.
+        """Compress ``data`` and send the result. Large data are compressed in another thread. Return when most of the
+        bytes have been sent. Raises ConnectionError when the connection is lost.
         """
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]

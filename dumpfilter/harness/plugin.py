@@ -383,8 +383,8 @@ def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
 
 
 def _new_directory(parent: Path, test: str) -> Path:
-    """Create the directory for the artifacts of the test with the id ``test``. It replaces the directory that an
-    earlier run of pytest made for this test.
+    """Create the directory for the artifacts (files that show a topology's state) of the failed test with the id
+    ``test``. It replaces the directory that an earlier run of pytest made for this test.
     """
     parent.mkdir(parents=True, exist_ok=True)
     ignore = parent / ".gitignore"

@@ -363,7 +363,8 @@ class Router:
         the node's channels.
 
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
-        parameters of the run, such as a changed rate, and the variant, which determines the filters of links.
+        parameters of the run, such as a changed rate. Its variant (way to bring the binlog to the slaves, such as
+        filtered on the master) determines the filters of links.
         """
         # Without filters a node applies everything.
         numbers = {} if setting.variant is Variant.NONE else self._numbers
@@ -793,7 +794,8 @@ class Schedule:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
         ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``ahead``, ``sender``, ``form`` and ``filter``, and for stand-ins also the outages.
+        matter: ``ahead``, ``sender``, ``form`` and ``filter``. If the sender replaces dropped transactions by empty
+        ones (stand-ins), the outages of ``hop`` matter, too.
         """
         together = seen = self._seen(*_looking(way, hop))
         for down in hop.downs:
@@ -833,9 +835,11 @@ class Schedule:
 
 
 def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, int | None]:
-    """Return what decides when the sender of the link ``hop`` finds transactions.
+    """Return the values on which the times depend at which the sender of the link ``hop`` finds transactions in its
+    binlog.
 
-    These are the links before it, the kind of sender, and the index of the filter (None: the filter does not matter).
+    The values are the links ``way`` before ``hop``, the kind of sender, and the index of the filter. The index is None
+    for senders whose times do not depend on the filter.
     """
     return way, hop.sender, hop.filter if hop.sender is Sender.RECEIVER else None
 
@@ -864,8 +868,10 @@ def travel(routes: Sequence[Route], schedule: Schedule) -> list[Flow]:
 
 
 def _flow(route: Route, schedule: Schedule, departing: Departing, received: Received) -> Flow:
-    """Return the transactions that a node receives over ``route``, with their bytes. ``received`` has the lags of those
-    in ``departing`` that arrive.
+    """Return the transactions that a node receives over ``route``, with their bytes.
+
+    ``departing`` has the transactions that are sent over the last link. ``received`` has the lags of the transactions
+    that arrive, which are the first ones in ``departing``.
     """
     lags, messages, told, percentiles = received
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped

@@ -148,7 +148,8 @@ class ChoicePlot(NamedTuple):
 
 def lag_plot(results: Results) -> ChoicePlot | None:
     """Return the plot of lag over time, with a menu of nodes, or None if no node was ever behind. Only the
-    :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load.
+    :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load (factor of the pace of
+    commits).
 
     A node has one line for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
     master. Runs with changed rates or delays of links are left out.
@@ -216,8 +217,8 @@ def rate_plot(results: Results) -> ChoicePlot | None:
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
     """Return the plot of a node's greatest lag against the bit rate of the links, from runs with different rates, with
-    a menu of nodes. Only the :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load and
-    delay.
+    a menu of nodes. Only the :data:`MOST_CHOICES` nodes with the greatest lag are in the menu, once for each load
+    (factor of the pace of commits) and delay.
 
     None: the runs have fewer than two rates.
     """

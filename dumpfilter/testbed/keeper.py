@@ -111,7 +111,9 @@ class Keeper(Helper):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
+        """Whether the keeper (the process that starts a topology's processes) runs, and this process is the one that
+        started the keeper. False in a fork of this process.
+        """
         return self._owner == os.getpid() and self.process.poll() is None
 
     def start(self, name: str, arguments: Sequence[str], log: Path, *, is_executed: bool = False) -> Child:
@@ -134,7 +136,7 @@ class Keeper(Helper):
 
     def end_if_importing(self) -> None:
         """Kill the keeper process if it is still starting (importing dumpfilter), with the processes that compile for
-        it. Calls that wait for its first answer end.
+        it. A call of another thread that waits for the keeper's first answer then fails.
         """
         if not self._has_answered:
             with contextlib.suppress(ProcessLookupError):
@@ -228,8 +230,8 @@ class _KeeperProcess:
         return pid
 
     def _become(self, name: str, arguments: Sequence[str], log: Path, is_executed: bool) -> NoReturn:
-        """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed.
-        Otherwise this process runs ``dumpfilter`` with these arguments.
+        """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed,
+        and ``arguments`` are its whole command line. Otherwise this process runs ``dumpfilter`` with these arguments.
 
         If the program cannot be executed, write the reason to the log. If there can be no log, write the reason to the
         standard error of the caller of the keeper.

@@ -141,8 +141,9 @@ def _shown(value: Any) -> str:
 def gtids_of(firsts: Sequence[StartedServer]) -> str:
     """Return the GTID set that a replica must have, as text, for comparison with the set that it has.
 
-    The check starts hidden servers, which apply the filters between the origin and the replica one after another.
-    ``firsts`` has the first hidden server of each channel. The result is the union of what these servers have applied.
+    The check starts hidden servers between the node that wrote the binlog and the replica, one for each filter on the
+    path. ``firsts`` has the first of these servers for each channel. The result is the union of the GTID sets that they
+    have applied.
     """
     family = firsts[0].server.family
     found = parse_gtid_set("", family)
@@ -206,13 +207,16 @@ class References:
                 )
 
     def close(self) -> None:
-        """End the references, and the other servers and masters that checks have started for them."""
+        """End the hidden servers with which checks have compared replicas, and the servers and masters from which these
+        servers read.
+        """
         for node in self._nodes.values():
             node.close()
 
     def _reference(self, node: StartedServer) -> tuple[StartedServer, Sequence[StartedServer]]:
-        """Return the reference of a real replica, and for each channel the hidden server that applies the first filter
-        on the way. It may be the reference itself.
+        """Return the server with which a real replica is compared (its reference), and a list with an item for each
+        channel. The item is the hidden server that applies the channel's first filter. If the channel has only one
+        filter, the item is the reference itself, which applies the last filter of each channel.
         """
         # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
         ways: dict[tuple[str, Filters], Feed] = {}
@@ -240,8 +244,8 @@ class References:
         return found, [first or found for first in firsts]
 
     def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
-        """Return the running hidden server ``name``, which is started if necessary. A hidden server belongs to the
-        check, not to the topology.
+        """Return the running hidden server ``name``, which is started if necessary. A hidden server is one that the
+        check starts, and that is no node of the topology.
 
         The server has the properties of the replica ``model``, but reads from the sources ``feeds``.
         """
@@ -269,8 +273,9 @@ class References:
 
 
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
-    """Return the feed (source, channel and filter rules) of a hidden server or master that reads ``source`` directly,
-    without a link. ``channel`` is the name of the replication channel, empty for the default channel.
+    """Return the source, channel and filter rules (feed) of a server or master that a check starts. It reads ``source``
+    directly, without the proxy that limits rate and delay. ``channel`` is the name of the replication channel, empty
+    for the default channel.
     """
     reading = Reading.model_validate({"node": source.name, "rules": rules})
     return Feed(reading, channel, source, None)

@@ -549,8 +549,8 @@ class TestbedNode(abc.ABC):
 
     @property
     def is_done(self) -> bool | None:
-        """Whether the binlog files of a recording or workload (a node without a server) are complete. None for other
-        nodes.
+        """Whether the binlog files of a recording (replayed binlogs) or workload (generated binlogs) are complete. None
+        for other nodes.
         """
         return None
 

@@ -187,8 +187,9 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog files that the master serves to slaves and replicas. The master has received them from a server,
-        or a recording or workload (a node without a server) writes them.
+        """The binlog files that the master serves to slaves and replicas. They are the copy that the master has
+        received from a server. If the master reads a recording (replayed binlogs) or a workload (generated binlogs),
+        they are the files of this node.
         """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store

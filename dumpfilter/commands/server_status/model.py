@@ -32,7 +32,8 @@ class MaxLag(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MaxLag:
-        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s``, ``5min`` or ``1h`` (times). Raises OptionError.
+        """Parse a lag such as ``64M`` or ``64MB`` (bytes), or ``30s``, ``5min`` or ``1h`` (times). Raises OptionError
+        for another text.
 
         A lower-case ``m`` is refused, since people write it for minutes and for mebibytes.
 

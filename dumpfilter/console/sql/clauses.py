@@ -161,8 +161,10 @@ def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
 
 
 def _rule(kind: BaseRuleKind, value: str, refusal: Message, *details: str) -> Rule:
-    """Return the filter rule with the kind ``kind`` (such as REPLICATE_DO_DB) and the value ``value``. If the value is
-    not valid, raise the error ``refusal`` with ``details`` in its placeholders.
+    """Return the filter rule with the kind ``kind`` (such as REPLICATE_DO_DB) and the value ``value``.
+
+    Raise the MySQL error ``refusal`` if the value is not valid. ``details`` are the values for the placeholders (such
+    as ``%s``) in this error's text.
     """
     try:
         return make_rule(kind, value)

@@ -128,8 +128,11 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
 
     ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it. Each of
     ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that
-    the audit log records. An executor's method of the name in lower case, such as ``_stop_replica``, carries the
-    statement out. The method gets the fields of the syntax as keyword arguments. Three fields are in many statements:
+    the audit log records.
+
+    A master or slave carries out the statement STOP REPLICA by its method ``_stop_replica``, and likewise for other
+    names. The method gets the values in the statement as keyword arguments, such as ``threads`` in the example. Three
+    of them are in many statements:
 
     - ``channel``: the channel in lower case. The default channel is "".
     - ``old``: true for the older words SLAVE or MASTER. The result then has the older column names.
@@ -148,8 +151,8 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
 
 
 class Command(NamedTuple):
-    """A parsed statement. An :class:`Executor` carries out a statement about replication, such as START REPLICA. The
-    console carries out any other statement.
+    """A parsed statement of a client. The master or slave (:class:`Executor`) carries out a statement about
+    replication, such as START REPLICA. The console itself carries out any other statement.
     """
 
     need: Need
@@ -333,10 +336,12 @@ class Executor(Protocol):
 
     @property
     def functions(self) -> Mapping[str, Callable[..., str | int | None]]:
-        """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
+        """The SQL functions that a SELECT can call on this process in addition to those of every console, by name in
+        lower case. An example is WAIT_FOR_EXECUTED_GTID_SET on a slave.
 
-        The functions may wait for replication. A function gets the values of the SQL call's arguments, and its
-        parameters limit their number. The functions observe the interrupt and the time limit of the running statement
-        (:func:`~dumpfilter.console.sql.interruption.running_interrupt`).
+        The value for a name is the Python function that computes the SQL function. It gets the arguments of the SQL
+        call as positional arguments. A call with another number of arguments than the function has parameters fails.
+        The function may wait for replication. It ends early when the running statement is interrupted or exceeds its
+        time limit (:func:`~dumpfilter.console.sql.interruption.running_interrupt`).
         """
         return {}

@@ -32,7 +32,7 @@ class Interrupt(threading.Event):
         """
 
     def set(self) -> None:
-        """Set the signal, and call :attr:`on_set`."""
+        """Set the signal, and call the function :attr:`on_set`, which wakes an SQL function that waits."""
         super().set()
         self.on_set()
 

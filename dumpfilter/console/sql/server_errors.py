@@ -31,7 +31,9 @@ class SqlError(DumpfilterError):
 
 @dataclass(frozen=True)
 class Message:
-    """A server's error message with placeholders. Calling the object with the values returns the SqlError to raise."""
+    """The template of an error message of a MySQL server: its number, SQLSTATE, and text with placeholders. Calling the
+    object with values for the placeholders returns the SqlError to raise.
+    """
 
     number: int
     sqlstate: str
@@ -39,15 +41,21 @@ class Message:
     """The server's text with C's placeholders, such as ``%d`` and ``%.64s`` (at most 64 bytes)."""
 
     def __call__(self, *values: object) -> SqlError:
-        """Return the exception to raise, with ``values`` in place of the text's placeholders."""
+        """Return the error as an exception, which the caller raises. ``values`` replace the placeholders of
+        :attr:`text`, such as ``%s``, in order.
+        """
         return SqlError(self.number, self.sqlstate, self._format(values))
 
     def note(self, *values: object) -> Note:
-        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Note."""
+        """Return the message as a row of SHOW WARNINGS with the level Note. ``values`` replace the placeholders of
+        :attr:`text`, such as ``%s``, in order.
+        """
         return Note("Note", self.number, self._format(values))
 
     def warning(self, *values: object) -> Note:
-        """Return the message, filled with ``values``, as a row of SHOW WARNINGS with the level Warning."""
+        """Return the message as a row of SHOW WARNINGS with the level Warning. ``values`` replace the placeholders of
+        :attr:`text`, such as ``%s``, in order.
+        """
         return Note("Warning", self.number, self._format(values))
 
     def _format(self, values: tuple[object, ...]) -> str:

@@ -76,7 +76,7 @@ class OpenLink:
         """Give the link another rate, delay, jitter and scheduled outages.
 
         The times of outages count from now on, unless the link has the same outages already. A shorter delay applies to
-        the bytes under way, too. A new rate applies to later bytes only. Raises LinkError for values that no link can
+        the bytes in transit, too. A new rate applies to later bytes only. Raises LinkError for values that no link can
         have.
         """
         self._process.ask(self.name, "set", shape)
@@ -100,16 +100,16 @@ class OpenLink:
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
-        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
+        until :meth:`heal` is called. Afterwards the bytes that were in transit are delivered, and new connections reach
         the source.
 
         The silence replaces a present cut or scheduled outage. A later cut or scheduled outage ends the silence, resets
-        the connections, and discards the bytes under way. Raises LinkError for a negative number of seconds.
+        the connections, and discards the bytes in transit. Raises LinkError for a negative number of seconds.
         """
         self._process.ask(self.name, "silence", seconds)
 
     def drop_connections(self) -> None:
-        """Reset all open TCP connections of the link, and discard the bytes under way. The link's state stays. A link
+        """Reset all open TCP connections of the link, and discard the bytes in transit. The link's state stays. A link
         that is up accepts new connections at once.
         """
         self._process.ask(self.name, "reset")

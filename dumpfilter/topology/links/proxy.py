@@ -417,17 +417,17 @@ class Link:
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
-        until :meth:`heal` is called. Afterwards the bytes that were under way are delivered, and new connections reach
+        until :meth:`heal` is called. Afterwards the bytes that were in transit are delivered, and new connections reach
         the source.
 
         The silence replaces a present cut or scheduled outage. A later cut or scheduled outage ends the silence, resets
-        the connections, and discards the bytes under way. Raises LinkError for a negative number of seconds.
+        the connections, and discards the bytes in transit. Raises LinkError for a negative number of seconds.
         """
         self._fail("silent", "silenced", seconds)
         self.down.limit = UNLIMITED
 
     def reset(self) -> None:
-        """Reset all open TCP connections of the link, and discard the bytes under way. The link's state stays. A link
+        """Reset all open TCP connections of the link, and discard the bytes in transit. The link's state stays. A link
         that is up accepts new connections at once.
         """
         self.note("reset")
