@@ -205,7 +205,9 @@ class GrpcPlan(PlacedPlan):
         return [message]
 
     def _frames(self, size: int) -> Iterator[Frame]:
-        """Yield the frames of the chunk's messages, each of which has at most ``size`` bytes of events."""
+        """Yield the frame of each of the chunk's gRPC messages: the serialized fields before and after the message's
+        events. Each message has at most ``size`` bytes of events.
+        """
         plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, total = self.positions, plan.size
         before = told.before
@@ -529,7 +531,9 @@ class DumpPlace:
 
     @cached_property
     def heartbeat(self) -> bytes:
-        """The message without events that tells slaves at this place that the master is alive."""
+        """The message without events that tells slaves whose dumps are at this place (position, filter and state) that
+        the master is alive.
+        """
         return self.encoding.notice(self, "heartbeat")
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
@@ -585,6 +589,9 @@ class Step:
     """The chunks, each as a finished message or as a plan from which messages can be made."""
     after: DumpPlace
     reach: Reach
+    """The GTID ranges and server ids of the transactions from ``before`` on. They tell whether a slave may have some of
+    these transactions already.
+    """
     before: DumpPlace
     """The position of the dump before the chunks, with the slave's filter and the dump's state."""
 
@@ -659,9 +666,9 @@ def step_over(
     the chunks that ``plans`` describe.
 
     ``place`` is the dump's position with its state, and ``thread`` is the dump's filter with its state after the
-    segment. ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks that
-    this segment has given to other dumps. A dump shares them if its position, message format, size of messages and the
-    bytes to send are all equal; the key consists of these. Otherwise new chunks are made, and added to ``alike``.
+    segment. ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks of this
+    segment that were made for other dumps. Its key has position, message format, size of messages, and which bytes are
+    sent. A dump with an equal key shares the chunks. Otherwise new chunks are made, and added to ``alike``.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = outcome, place.position, place.end, place.resume, place.encoding, place.thread.chunk_size

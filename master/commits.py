@@ -147,8 +147,9 @@ class Tail:
         """Add received events, and return the transactions that are now complete. ``data`` are whole events of the
         binlog file ``file`` from the byte offset ``offset`` on.
 
-        Return an empty list if no transaction is complete yet. Return None if the dump thread must decide the events,
-        for example if the beginning of a transaction is unknown.
+        Return an empty list if no transaction is complete yet. Return None for events that this module cannot decide,
+        which dumps then read from the file. For example, they are no plain row changes, or the beginning of a
+        transaction is unknown.
         """
         follows = (file, offset) == (self._file, self._end)
         if self._open and follows:
@@ -331,6 +332,9 @@ class CommitStep:
     counts: Counts
     after: DumpPlace
     reach: Reach
+    """The GTID ranges and server ids of the received transactions. They tell whether a slave may have some of them
+    already.
+    """
     committed_at: float | None
     """The Unix time of the first commit of which an event is sent. None: not known, or only empty transactions are sent
     in place of dropped ones.
@@ -372,12 +376,12 @@ class Decider:
         return source, number
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the messages with
-        these events, and the dump's position after them. Transactions after a full message are left out.
+        """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the message with
+        these events, and the dump's position after them. Transactions that do not fit into the message are left out.
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
-        Return None if the dump thread must decide the transactions, for example because the master's operator imposes a
-        filter on the slave. Also return None if the first transaction is too large.
+        Return None if the dump must read the transactions from the file instead, for example because the master's
+        operator imposes a filter on the slave. Also return None if the first transaction is too large.
         """
         encoding, thread = place.encoding, place.thread
         if not thread.decides_by_flags:
@@ -414,7 +418,7 @@ class Decider:
 
     def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
         """Tell whether a dump at ``place`` (position, filter and state) surely drops all of the received transactions
-        ``commits``. Return False, too, if the dump thread must decide one of them.
+        ``commits``. Return False, too, if this is only known once the dump has read them from the file.
         """
         thread = place.thread
         if not thread.decides_by_flags:
@@ -473,8 +477,9 @@ class Decider:
             return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        """Decide a commit with a new dump thread, so that the decision can be cached for all commits of equal shape
-        (types, flags and tables of the events). Return None if the decision would not hold for all of them.
+        """Decide a commit by a scan and a new dump thread, as for events read from the file. Return the decision for
+        all commits of equal shape (types, flags and tables of the events), to be cached. Return None if it would not
+        hold for all of them.
 
         ``flags`` are the decisions of the slave's filter about tables and statements.
         """

@@ -143,8 +143,8 @@ class Dump:
 
     @property
     def _changed(self) -> bool:
-        """Whether the slave's filter has changed since this dump began to use it, and the dump can use the new filter
-        now. The old filter stays in force until the open transaction ends.
+        """Whether the slave now has another filter than this dump uses, and the dump can begin to use the new filter.
+        The old filter stays in force until the open transaction ends.
         """
         return self._slave.flags is not self._flags and not self._place.thread.in_transaction
 
@@ -371,8 +371,8 @@ class Dump:
         (``DumpOptions.kept``).
 
         Return the remaining chunks as a step, and the position at which the first of them begins. Return None if the
-        kept bytes differ from those that the dump would send. Also return None if a transaction ends in them, because
-        the slave would miss its GTID. After None the dump sends everything.
+        kept bytes differ from those that the dump would send. Also return None if a transaction ends in the kept bytes,
+        because the slave would not learn the transaction's GTID. After None the dump sends everything.
         """
         kept = self._options.kept
         left, crc = kept.size, 0

@@ -93,8 +93,8 @@ class ReplicaAhead(PositionError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The start of a dump that a replica or slave asks for: the GTIDs that it has, or a binlog file and a position.
-    ``gtids`` is None for a start by position.
+    """The start of a dump that a replica or slave asks for: the GTIDs of the transactions that the slave has, or a
+    binlog file and a position. ``gtids`` is None for a start by position.
     """
 
     gtids: GtidSet | None = None
@@ -493,8 +493,9 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     """Return the newest binlog file at which the dump can begin, because ``have`` contains all GTIDs of the earlier
     files.
 
-    A file that does not tell the GTIDs of earlier files is accepted, unless it is a new last file to which the server
-    is still writing its first events. Raises PositionError when the slave lacks GTIDs that the master has purged.
+    A file that does not tell the GTIDs of earlier files qualifies, too. An exception is a new last file to which the
+    server is still writing its first events. Raises PositionError when the slave lacks GTIDs that the master has
+    purged.
     """
     names = store.binlogs.names
     for name in reversed(names):

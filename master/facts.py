@@ -152,7 +152,7 @@ class Slaves(
 
 
 class DrainView(NamedTuple):
-    """The source of one row of a console table: a drain (the operator's order to send slaves away), with the registered
+    """The data of one row of a console table: a drain (the operator's order to send slaves away), with the registered
     slaves that the drain's conditions select.
     """
 
@@ -200,8 +200,8 @@ class ImposedFilters(Facts[ImposedFilter]):
 
 
 class EntryView(NamedTuple):
-    """The source of one row of a console table: a ``[[replica]]`` table of the master's configuration file, and the
-    registered replicas that the table's conditions select. The table has the filter rules now in force.
+    """The data of one row of a console table: a ``[[replica]]`` table of the master's configuration file, and the
+    registered replicas that the table's conditions select. The ``[[replica]]`` table has the filter rules now in force.
 
     ``changed_at`` is the Unix time at which an operator changed the rules on the console; None if the rules are those
     of the file.
@@ -265,7 +265,7 @@ class ReplicaDrift(Facts[Drift]):
 
 
 class WarningView(NamedTuple):
-    """The source of one row of a console table: a warning about the filter of a registered slave, with the slave."""
+    """The data of one row of a console table: a warning about the filter of a registered slave, with the slave."""
 
     slave: RegisteredSlave
     warning: FilterWarning

@@ -373,8 +373,8 @@ class IndexedFile:
         self.check()
 
     def lost(self) -> BinlogError:
-        """Mark the file as no longer having the events that were scanned. Return an error for a dump that reads this
-        file.
+        """Mark the file as no longer having the events that were scanned, so that later reads fail. Return the error
+        for the dump that has found this out.
 
         The error says that the file was replaced, unless another reason is already recorded. Each call returns a new
         object.
@@ -433,10 +433,10 @@ class IndexedFile:
 
     def prepared_at_end(self) -> Prepared:
         """Scan the rest of the file. Return a mapping with the XA transactions that are still prepared at the file's
-        end, by XID. A later file may commit them or roll them back.
+        end. A later file may commit them or roll them back.
 
-        The value is the number of the set of tables and statements that the XA transaction has changed
-        (:meth:`Subjects.any_of`). Raises BinlogError where the file is damaged.
+        The key is the XID. The value is a number that stands for the set of all tables and statements that the XA
+        transaction has changed (:meth:`Subjects.any_of`). Raises BinlogError where the file is damaged.
         """
         with self._lock:
             while self._scan_next():
@@ -476,7 +476,7 @@ class IndexedFile:
 
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same bytes. Raises BinlogReplaced or
-        BinlogTruncated otherwise. A file that was given up raises the recorded error.
+        BinlogTruncated otherwise. After :meth:`give_up` or an earlier failed check, raises the recorded error.
         """
         self.check()
         tail = self._recent[-1].data[-_TAIL:].tobytes() if self._recent else b""

@@ -166,8 +166,8 @@ def _check_inside(index: Path, paths: Iterable[Path]) -> None:
     """Check that a purge deletes only binlog files in the index file's directory or below it. ``paths`` are the files
     to delete. Raises SqlError 1375.
 
-    An index file may name files anywhere, and dumps read these files. But the operator of the master has named only the
-    index file, so that a purge deletes nothing in another directory. Symbolic links in a file's directory are followed
+    An index file may name files anywhere, and dumps read these files. A purge deletes nothing in another directory,
+    because the operator of the master has named only the index file. Symbolic links in a file's directory are followed
     before the comparison. If the binlog file itself is a symbolic link, the purge deletes the link, and its target
     stays.
     """
@@ -201,8 +201,8 @@ _LOOK_SECONDS = 60.0
 class StoreExpiry:
     """The removal of the old files of a store (received binlog set). One thread calls :meth:`run` regularly.
 
-    ``seconds`` is the age of a file's last write from which on the file may be removed. ``nbytes`` is the total size of
-    all files above which the oldest may be removed, bytes.
+    A file may be removed if its last write is at least ``seconds`` ago. The oldest files may also be removed while all
+    files together have more than ``nbytes`` bytes.
 
     A file stays while a slave needs it. A slave that is not connected is considered only if it was seen within the time
     of ``--keep-slaves``. The log warns once of a slave that keeps files from expiry.

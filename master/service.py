@@ -110,8 +110,8 @@ class Access:
     Without users every slave is accepted. After a wrong password, the client's network address must wait before its
     next password is checked, longer each time. Many wrong passwords for one user also cause waits.
 
-    A slave sends a registration secret (random bytes that it made at its first start) with its password. Wrong
-    passwords of other clients never make a slave wait whose secret has come with the right password before. A correct
+    A slave sends a registration secret (random bytes that it made at its first start) with its password. Once a secret
+    has come with the right password, its slave no longer waits because of wrong passwords of other clients. A correct
     password is hashed once; later checks compare a digest that the master keeps in memory. ``users`` is a function that
     returns the stored passwords in force, by user name.
     """

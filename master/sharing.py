@@ -586,8 +586,8 @@ class SharedReader:
         self._enqueue(rest)
 
     def _recent_step(self, place: DumpPlace) -> CommitStep | None:
-        """Return the next step from ``place`` (a dump's position and state) over received commits that are still in
-        memory. Return None without such commits, and if the dump thread must decide them.
+        """Return the next step (chunks) from ``place``, a dump's position and state, over received commits that are
+        still in memory. Return None if there are no such commits, or if the dump must read them from the file.
         """
         if place.source is not self._live:
             return None

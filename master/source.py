@@ -276,7 +276,7 @@ class SourceThread(Follower):
 
     def lasting(self, error: DumpfilterError) -> float:
         """Log an error that does not disappear by itself, and return the seconds until the next attempt. Raise the
-        error if the store is still empty, so that the master has nothing to serve.
+        error if the store is still empty, because the master then has nothing to serve.
         """
         said, self.error = str(self.error), error
         if self._is_new and not self._has_files.is_set():

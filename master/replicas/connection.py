@@ -367,7 +367,7 @@ class ReplicaConnection(Connection):
         filter.
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused if
-        the replica has no table, or its own filter is an obstacle (unreadable, or wider than the filter here).
+        the replica has no table, or if its own filter is unreadable or wider than the filter here.
         """
         filters = self._service.filters
         if not filters.asks(peer):
@@ -473,7 +473,7 @@ _MARIADB_PREFIX = "5.5.5-"
 
 class ReplicaStatements:
     """An executor of the SQL statements that a user of the replication port sends. SHOW REPLICAS and the tables of the
-    schema ``dumpfilter`` are for operators.
+    schema ``dumpfilter`` are refused here, because they are for operators.
     """
 
     def __init__(self, executor: Executor, source: answers.Source) -> None:
@@ -490,7 +490,9 @@ class ReplicaStatements:
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
-        """The tables that users of the replication port can read, without those of the schema ``dumpfilter``."""
+        """The tables that users of the replication port can read, by schema and name, each with the function that
+        returns its rows. Tables of the schema ``dumpfilter`` are left out.
+        """
         return {names: read for names, read in self._executor.tables.items() if names[0] != "dumpfilter"}
 
     @property
