@@ -110,12 +110,12 @@ def shifted(crc: np.uint32, zeros: int):
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Compute the CRC32 that the bytes of the complete events in ``data[begin:size]`` must have if the checksum of each
-    event is right. So a caller checks many events with one CRC32 over all their bytes.
+    """Compute, from the lengths of the complete events in ``data[begin:size]``, the CRC32 that all their bytes together
+    have if the checksum of each event is right. So a caller checks many events with a single CRC32.
 
-    Return ``(length, zeros, crc)``. The complete events have ``length`` bytes from ``begin`` on, and ``zeros`` more
-    bytes would fill the last block of _BLOCK bytes. The caller passes the CRC32 of the events and ``zeros`` to
-    :func:`shifted`. If all checksums are right, :func:`shifted` returns ``crc``.
+    Return ``(length, zeros, crc)``. The complete events have ``length`` bytes. For speed, ``crc`` is the value after
+    ``zeros`` further bytes of value 0, which fill the last block of _BLOCK bytes. So the caller moves the CRC32 of the
+    events over as many zero bytes by :func:`shifted`, and compares the result with ``crc``.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)

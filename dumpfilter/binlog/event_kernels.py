@@ -71,11 +71,13 @@ def insert_gaps(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy events to ``out``, with a Gap event for each of ``gaps``. Return the number of bytes in ``out``.
+    """Copy ``events`` to ``out`` (both uint8), and insert a Gap event for each of ``gaps``. A Gap event is a note in a
+    relay log about transactions that the master dropped. Return the number of bytes written to ``out``.
 
-    ``head`` has the bytes with which each Gap event begins, up to the position. The loop fills in the event's length
-    and end_log_pos. ``sources`` has the GTID sources one after another, each behind a byte with its length, and
-    ``source_ends`` the offset after each source. ``checksum`` tells whether a Gap event ends in a CRC32.
+    ``head`` has the bytes with which each Gap event begins: common header, signature, version and kind. The loop fills
+    in the event's length and end_log_pos. ``sources`` has the GTID sources one after another, each after a byte with
+    its length. ``source_ends`` has the offset after each source. ``checksum`` tells whether a Gap event ends in a
+    CRC32.
     """
     here, told = _U(events.ctypes.data), _U(sources.ctypes.data)
     first, last = _U(gaps.run_first.ctypes.data), _U(gaps.run_last.ctypes.data)

@@ -22,7 +22,7 @@ class GapColumns(NamedTuple):
     """
 
     offset: Int64s
-    """For each gap, the byte offset in the chunk's events at which its Gap event is inserted."""
+    """For each gap, the byte offset in the message's events at which its Gap event is inserted."""
     end: Int64s
     """The byte offset in the master's binlog file after each gap. 0 for a gap that stands for no transaction: it only
     has hits (uses of filter rules) of the transaction that continues or follows there.

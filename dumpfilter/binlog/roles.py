@@ -1,5 +1,5 @@
-"""Roles: the ways in which an event travels in a filtered stream. Some events are sent with their transaction, others
-only when the filter passes their table.
+"""Roles: the conditions on which the master sends an event. Some events are sent with their transaction, others only
+when the filter passes their table.
 
 The column ``role`` of a segment (consecutive events scanned at once) holds one of these numbers for each event. The
 event that completes a transaction also has the bit :data:`ENDS`. The numbers are plain module constants, since compiled

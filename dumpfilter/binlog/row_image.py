@@ -195,10 +195,10 @@ NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qii
 
 
 def joined_layouts(parts: Sequence[Layouts]) -> Layouts:
-    """Concatenate arrays of layouts. A layout tells which columns a row image has, and the sizes of their values.
+    """Return one Layouts with all layouts of ``parts``, in their order. A layout tells which columns a row image has,
+    and the sizes of their values.
 
-    The result has all layouts of ``parts`` in their order, so that a layout's index grows by the number of layouts
-    before.
+    The index of a layout grows by the number of layouts in the earlier parts.
     """
     begins = np.cumsum([0, *(part.size.size for part in parts)])
     moved = (
@@ -209,8 +209,8 @@ def joined_layouts(parts: Sequence[Layouts]) -> Layouts:
 
 
 def row_layout(table: TableMap, rows: RowsHeader) -> Layouts:
-    """Return the layout of the row images in a rows event as arrays with one entry. A layout tells which columns the
-    images have, and the sizes of the values.
+    """Return the layout of the row images in a rows event: which columns the images have, and the sizes of the values.
+    The result is a Layouts that holds this one layout.
 
     ``table`` is the event's table map, and ``rows`` its decoded header. Raises BinlogCorrupt for a header that does not
     fit the table map, and for a table map whose column types and metadata do not fit together.

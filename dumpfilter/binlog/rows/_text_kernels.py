@@ -381,8 +381,8 @@ def write_texts(
     Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes; the length -1 means NULL. ``column[i]`` is the
     index in ``columns`` of the cell's column, which tells how its values become text. ``more`` has the texts that
     Python code has made, one after the other. ``more_at`` has the offset of each, and at the end the length of
-    ``more``. The next of these texts has the index ``n``. ``out_at``, unless it is empty, gets the offset of each
-    cell's text, and the end.
+    ``more``. The next of these texts has the index ``n``. Unless ``out_at`` is empty, ``out_at[i]`` gets the offset of
+    the text of cell i, and one more entry after the last cell gets the end of the texts.
 
     Return a tuple: the index of the first cell that was not written, the next ``n``, and the offset after the texts.
     """

@@ -100,8 +100,8 @@ def _bit_type(column: Column) -> pa.DataType:
 
 
 def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
-    """Return a type that has all values of two types: one of them, a wider number, or text. Dates and times without a
-    time zone become such times.
+    """Return an Arrow type that holds all values of two Arrow types: one of the two, a wider number, or text. Of a date
+    and a timestamp without a time zone, the result is the timestamp.
 
     >>> common_type(pa.int16(), pa.int64()), common_type(pa.int32(), pa.date32())
     (DataType(int64), DataType(string))
@@ -170,11 +170,11 @@ def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
 
 
 def with_names(table: Table, names: Sequence[str]) -> Table:
-    """Return a copy of ``table`` whose first columns have the names ``names``, in their order. Names from the binlog
-    stay as they are.
+    """Return a copy of ``table`` in which column k has the name ``names[k]``. Further columns keep their names. If the
+    binlog tells the names of the columns, all columns keep these names.
 
-    An entry of ``names`` may be followed by the word UNSIGNED. Then the column is UNSIGNED if the binlog does not tell
-    the sign. The word has this effect on tables with names, too.
+    An entry of ``names`` may end in a space and the word UNSIGNED, as in ``id UNSIGNED``. The column is then UNSIGNED
+    if the binlog does not tell the sign, whether or not it tells the names.
     """
     columns = list(table.columns)
     for number, (column, text) in enumerate(zip(columns, names, strict=False)):

@@ -53,14 +53,15 @@ class KnownTable:
     """A table that a Table_map event described, with a cache of the layouts of its row images. A layout tells which
     columns an image has, and the sizes of the values.
 
-    ``first_column`` is the index of the table's first column among the styled columns of the :class:`LayoutTable`.
+    A :class:`LayoutTable` numbers the columns of all its tables. ``first_column`` is the number of this table's first
+    column, and its other columns have the numbers after that.
     """
 
     table: Table
     map: TableMap
     first_column: int
     layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The numbers of the layouts that rows events of the table have had so far.
+    """The indexes, in the arrays of the :class:`LayoutTable`, of the layouts that rows events of the table have had.
 
     The key is an event's type, with the bytes of its header after the flags. Events with equal keys have one layout.
     """
@@ -73,11 +74,12 @@ class LayoutTable:
     Parameters:
         describe: a function that returns the table of a new Table_map event, and may raise a BinlogError.
         style: a function that returns how the values of a column become text.
-        heads: a function that returns the two texts to print before each before-image and after-image. They become a
-            part of the text of the image's first value.
-        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
-            False, such a value is an empty list of changes, and no changes refer to a document in the before-image.
-        styles: the styles (ways to convert values to text) of columns that belong to no table.
+        heads: a function that returns two texts: one to print before each before-image, and one before each
+            after-image. They become a part of the text of the image's first value.
+        fill_unchanged: whether the after-image gets a JSON value that a partial update leaves unchanged from the
+            before-image. If False, the after-image has an empty list of changes there, as in the event.
+        styles: the styles (ways to convert values to text) of further columns, which belong to no table. These columns
+            have the first numbers, from 0 on.
     """
 
     def __init__(
@@ -258,9 +260,9 @@ class _Search:
     """A search for the layouts of the row images in the rows events of one portion of the stream. A layout tells which
     columns an image has, and the sizes of the values.
 
-    The search needs Table_map events, rows events, and events after which no Table_map event is valid. These events are
-    given as columns (arrays with one entry for each event). ``maps`` has the Table_map events that were valid before
-    this portion, by table id.
+    The search needs Table_map events, rows events, and events after which no Table_map event is valid. ``type``,
+    ``first``, ``last``, ``position`` and ``closes`` are arrays with one entry for each such event. ``maps`` has the
+    Table_map events that were valid before this portion, by table id.
     """
 
     data: Bytes
@@ -278,9 +280,11 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.errors: list[tuple[int, BinlogError]] = []
-        """Events that cannot be decoded, by their index among the watched events."""
+        """The errors of events that cannot be decoded, each with the event's index among the events of this search."""
         self._parts, self._size = [self.data], self.data.size
-        """The data and the uncompressed rows, which lie behind them, and the size of all, bytes."""
+        """The pieces of the result's array ``data``, and their total size, bytes. The first piece is the data of the
+        search. The uncompressed rows of MariaDB's compressed events follow.
+        """
         data, first, last, type = self.data, self.first, self.last, self.type
         body = first + TABLE_ID_LENGTH
         is_map, is_rows = _IS_MAP[type] & (body <= last), _IS_ROWS[type] & (body <= last)
@@ -429,8 +433,8 @@ class _Search:
 def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
     """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``, which must not overlap.
 
-    The byte strings may come in any order, because the events of uncompressed transactions lie behind all others in
-    ``data``.
+    The byte strings may lie in ``data`` in any order, since the events of uncompressed transactions come after all
+    others there.
     """
     order = np.argsort(begin, kind="stable")
     edges = np.stack((begin[order], end[order]), axis=1).ravel()

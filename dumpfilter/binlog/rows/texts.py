@@ -88,9 +88,10 @@ def real_texts(raw: Bytes2) -> pa.StringArray:
 
 
 def by_number(text_of: Callable[[int], str], *, is_big: bool = False) -> Together:
-    """Return a function that makes the texts of unsigned integers by ``text_of``, for each distinct number once.
+    """Return a function that makes the texts of many unsigned integers, given a uint8 array with one row of bytes for
+    each integer. The function calls ``text_of`` once for each distinct integer.
 
-    With ``is_big`` the bytes of a number are big-endian, otherwise little-endian.
+    With ``is_big`` the bytes of an integer are big-endian, otherwise little-endian.
     """
 
     def texts(raw: Bytes2) -> pa.StringArray:
@@ -104,7 +105,9 @@ def by_number(text_of: Callable[[int], str], *, is_big: bool = False) -> Togethe
 
 @cache
 def bits(count: int, *, is_big: bool = True) -> Style:
-    """Return the style of values that become ``count`` binary digits, such as ``b'101'``."""
+    """Return the style (rule of conversion to text) of BIT or SET values that become ``count`` binary digits, such as
+    ``b'101'``. ``is_big`` tells whether the stored bytes are big-endian.
+    """
     return Style(
         Form.TOGETHER,
         together=by_number(lambda value: f"b'{value % (1 << count):0{count}b}'", is_big=is_big),
@@ -113,7 +116,7 @@ def bits(count: int, *, is_big: bool = True) -> Style:
 
 @cache
 def years(zero: int) -> Style:
-    """Return the style of YEAR values. ``zero`` is the year that a stored 0 means."""
+    """Return the style (rule of conversion to text) of YEAR values. ``zero`` is the year that a stored 0 means."""
     return Style(Form.TOGETHER, together=by_number(lambda value: f"{1900 + value if value else zero:04}"))
 
 
@@ -142,7 +145,7 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def after(self, text: bytes) -> Style:
-        """Return this style with ``text`` before each value, also before NULL."""
+        """Return a copy of this style that puts ``text`` before the text of each value, also before NULL."""
         before, behind, null = self.around
         return self._replace(around=(text + before, behind, text + null))
 

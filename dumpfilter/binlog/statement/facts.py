@@ -530,8 +530,8 @@ def form_tables_info(
     *,
     current_database: str | None,
 ) -> tuple[TableName, ...] | None:
-    """Return the tables info of a statement: the list of the tables that the statement names, in the order that WL#40
-    defines.
+    """Return the tables info of a statement, which is the list of table names that a Query event has in WL#40's
+    extended format. The list has the order that WL#40 defines.
 
     None means that the tables are unknown, not that there are none. The list has these tables, each once:
 
@@ -543,9 +543,9 @@ def form_tables_info(
     A table in the default database has ``database`` None, however the statement wrote its name.
 
     Parameters:
-        parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed from the
-            event's Q_TABLE_MAP_FOR_UPDATE if there is one.
-        read: the result of :func:`~dumpfilter.binlog.statement.facts.tables_read`.
+        parsed: the result of :func:`read_text`, with ``updated`` completed from the event's Q_TABLE_MAP_FOR_UPDATE if
+            there is one.
+        read: the result of :func:`tables_read`, which is the tables that the statement only reads.
         current_database: the event's default database; None for none.
     """
     if parsed.updated is None or read is None:

@@ -687,7 +687,10 @@ def _read_accounts(reader: TokenReader) -> Names:
 
 
 def _rights(roles: Names, accounts: Names) -> tuple[tuple[Thing, TableName], ...]:
-    """Return the rights on ``roles`` that ``accounts`` need before a role becomes their default."""
+    """Return the grants that must exist before ``roles`` become default roles of ``accounts``, one for each role and
+    account. A grant is a pair of ``Thing.GRANT`` and a TableName, with the role in the field ``database`` and the
+    account as ``user@host`` in the field ``table``.
+    """
     return tuple(
         (Thing.GRANT, TableName(role.table.lower(), f"{account.table}@{account.database}"))
         for role in roles

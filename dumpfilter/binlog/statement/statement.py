@@ -204,10 +204,11 @@ class Statement:
         )
 
     def schemas(self) -> tuple[str, ...]:
-        """Return the schemas that the statement changes, sorted.
+        """Return the schemas (databases) that the statement changes, sorted, each once.
 
-        CREATE, ALTER and DROP DATABASE change the named database. Any other statement changes the databases of the
-        objects that the event or the text names. If neither tells them, the statement counts for its default database.
+        CREATE, ALTER and DROP DATABASE change the database that they name. For any other statement the result is
+        ``updated_databases``. If these are unknown, the result has the databases of the updated tables. If there are no
+        known tables either, the result is the default database, or empty for a session without one.
         """
         current = (self.current_database,)
         if self.kind.is_database:
@@ -219,8 +220,8 @@ class Statement:
         return tuple(sorted({name for name in named if name}))
 
     def schema_and_table(self) -> SchemaAndTable:
-        """Return the schema and table under which reports count the statement. A field is None for no name, or for
-        several.
+        """Return the schema and table under which reports count the statement. A field is None if the statement changes
+        no schema (or table), or several.
         """
         schemas, tables = self.schemas(), self.tables()
         if len(schemas) != 1:
@@ -328,7 +329,7 @@ class StatementFacts:
 
         The tuple is empty for other statements, for GRANT and REVOKE, and when the objects are unknown. RENAME TABLE
         and ALTER EVENT … RENAME list the old and the new names. ALTER TABLE … RENAME and RENAME USER list only the old
-        names. A database stands alone in the field ``table`` of its name.
+        names. The TableName of a database has the database's name in the field ``table``, and ``database`` None.
         """
         if self.thing is Thing.DATABASE:
             return (TableName(None, self.database),) if self.database else ()
