@@ -34,7 +34,8 @@ from dumpfilter.base.memory import unfilled
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, change
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, MessageBytes, change
+from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.stream.message import around_events, gaps_to_proto, with_events
@@ -90,7 +91,7 @@ class PlacedPlan(ABC):
         return self.plan.counts
 
     @abstractmethod
-    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
+    def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
         """Return the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
         Raises BinlogError if the events cannot be read.
 
@@ -98,15 +99,24 @@ class PlacedPlan(ABC):
         the method raises NotCached instead of waiting for the disk.
         """
 
-    def events(self, *, cached: bool = False) -> bytes:
+    def events(self, *, cached: bool = False) -> MessageBytes:
         """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
 
         With ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events
         cannot be read.
         """
-        events, room = unfilled(self.plan.size)
-        self._fill(room, self.plan.placed, cached=cached)
-        return events
+        plan, source = self.plan, self.source
+        if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
+            low, high = int(plan.ranges[0, RANGE_OFFSET]), int(plan.ranges[0, RANGE_OFFSET]) + plan.size
+            window = source.recent(low, high)
+            if window is not None:
+                # The scan has just read all of these bytes, so they need not be copied.
+                events = window.data.data[low - window.offset : high - window.offset]
+                self.committed_at = commit_time(events, checksum=source.file.format_description.checksum)
+                return events
+        made, room = unfilled(plan.size)
+        self._fill(room, plan.placed, cached=cached)
+        return made
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
         """Read ``ranges`` of the binlog file into ``room``, and apply the plan's changes to the chunk's events, such as
@@ -185,7 +195,7 @@ class GrpcPlan(PlacedPlan):
     _framed: tuple[int, list[Frame]] | None = field(default=None, init=False)
     """The size of messages and the frames that were made last. Later slaves with an equal filter use them again."""
 
-    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
+    def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
         size = max(chunk_size, LEAST)
         if self.plan.size <= 2 * size:
             size = max(self.plan.size, 1)
@@ -350,7 +360,7 @@ class ReplicaPlan(PlacedPlan):
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
-    def messages(self, chunk_size: int, *, cached: bool = False) -> list[bytes]:
+    def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
         """Return a list of one message with the chunk's events. The message is empty if the chunk has neither events
         nor stand-ins (empty transactions for dropped ones). ``chunk_size`` is not used.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import HEARTBEAT_PERIOD
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan, MessageBytes
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread, Exclusion
@@ -160,7 +160,7 @@ class Dump:
         """Whether this is the slave's newest dump, and the slave is still registered."""
         return self._register.holds(self._slave, self._number)
 
-    async def messages(self) -> AsyncGenerator[bytes]:
+    async def messages(self) -> AsyncGenerator[MessageBytes]:
         """Yield the slave's chunks (messages with events and positions) until the dump ends.
 
         With the option ``once`` the dump ends at the end of the binlog. Otherwise the dump waits for new events.
@@ -193,8 +193,8 @@ class Dump:
                         yield message
                         self._wrote(message, begun)
                         continue
-                    async for message in self._of_step(step):
-                        yield message
+                    async for events in self._of_step(step):
+                        yield events
                     continue
                 place = self._place
                 if not self.active or self._changed:
@@ -235,7 +235,7 @@ class Dump:
         self._register.end_dump(self._slave, self._number)
         self._reader.leave(self._waiter)
 
-    def _wrote(self, message: bytes, begun: float) -> None:
+    def _wrote(self, message: MessageBytes, begun: float) -> None:
         """Update the estimate of the connection's speed after ``message`` was written, which began at the time
         ``begun`` (``time.monotonic``) and has ended now. The interval until the next heartbeat begins anew.
         """
@@ -425,7 +425,7 @@ class Dump:
             if ahead is not None:
                 raise ahead
 
-    async def _of_step(self, step: Step) -> AsyncIterator[bytes]:
+    async def _of_step(self, step: Step) -> AsyncIterator[MessageBytes]:
         """Yield the messages of ``step`` (the next chunks), and move the dump to the end of the step.
 
         When the measured rate of the connection requires another chunk size, or the slave has another filter, the dump

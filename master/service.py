@@ -40,6 +40,7 @@ from dumpfilter.base.security.passwords import (
 )
 from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -622,7 +623,7 @@ class DumpFilterService:
         audit_slave("Unregister", slave.peer, peer)
         return pb.UnregisterResponse()
 
-    async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[bytes]:
+    async def Dump(self, request: pb.DumpRequest, context: Context) -> AsyncIterator[MessageBytes]:
         """Stream the filtered binlog to a slave in chunks (serialized messages), from the position or GTID set that the
         slave sent.
 

@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.thread import Reach
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, steps_from
@@ -167,14 +168,14 @@ class SharedReader:
         self._question: Future[Logged] | None = None
         """The newest question to the source, the server from which the binlog is received."""
         self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEP_CACHE_BYTES, lambda step: step.nbytes)
-        self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
+        self._messages: RecentCache[PlacedPlan, tuple[MessageBytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
         )
         self._dumps = WeakSet[Waiter]()
         """The dumps that have not ended."""
         self._made_here = 0
         """The number of chunks whose messages were made in the present turn of the loop."""
-        self._making: dict[PlacedPlan, asyncio.Future[tuple[bytes, ...]]] = {}
+        self._making: dict[PlacedPlan, asyncio.Future[tuple[MessageBytes, ...]]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
@@ -478,9 +479,12 @@ class SharedReader:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
-    def _make(self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False) -> tuple[bytes, ...]:
+    def _make(self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False) -> tuple[MessageBytes, ...]:
         with MEASURED.encode.measured():
             messages = tuple(piece.messages(chunk_size, cached=cached))
+            if len(self._dumps) > 1:
+                # A cached view would keep all bytes of a scan in memory.
+                messages = tuple(map(bytes, messages))
         self._messages.add(piece, messages)
         return messages
 
@@ -653,7 +657,7 @@ class SharedReader:
         self._steps.remove_if(lambda place: place.source in gone)
         self._messages.remove_if(lambda piece: piece.source in gone)
 
-    async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[bytes]:
+    async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[MessageBytes]:
         """Return the messages of one chunk, from the cache or newly made. A chunk with more than twice ``chunk_size``
         bytes of events may be split into several messages. Raises BinlogError if the events cannot be read.
         """
@@ -681,7 +685,7 @@ class SharedReader:
         ):
             self._request(after)
 
-    def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[bytes, ...] | None:
+    def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[MessageBytes, ...] | None:
         """Make a chunk's messages in this iteration of the asyncio loop, which takes less time than a hand-over to a
         thread. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
 
@@ -701,7 +705,7 @@ class SharedReader:
     def _begin_turn(self) -> None:
         self._made_here = 0
 
-    def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[bytes, ...]]:
+    def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[MessageBytes, ...]]:
         """Let a worker thread make the messages of a chunk, unless one does so already. Return the future with the
         messages. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
         """
@@ -710,7 +714,7 @@ class SharedReader:
             making = self._loop.run_in_executor(self._workers, self._make, piece, chunk_size)
             self._making[piece] = making
 
-            def made(done: asyncio.Future[tuple[bytes, ...]]) -> None:
+            def made(done: asyncio.Future[tuple[MessageBytes, ...]]) -> None:
                 del self._making[piece]
                 if not done.cancelled():
                     # The dump that asks for the messages meets the error again. Nobody may ask any more.

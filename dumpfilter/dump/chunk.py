@@ -301,6 +301,10 @@ def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.N
     return found
 
 
+MessageBytes = bytes | memoryview
+"""The bytes of a message to a slave, or of the events in it. A memoryview shows bytes that a scan has read."""
+
+
 class Window(NamedTuple):
     """Consecutive bytes of a binlog file that are in memory already. A caller then need not read these bytes from the
     file.

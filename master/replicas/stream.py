@@ -28,6 +28,7 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import PacketStream
+from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.packets import protocol
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.dump_start import DumpStart, Wanted
@@ -74,7 +75,7 @@ class KnownPosition:
         """Record that the replica's position is now ``position`` in ``file``, because a Rotate event has named them."""
         self._file, self._at = file, position
 
-    def count(self, events: bytes, framed: protocol.Framed, *, checksum: bool) -> None:
+    def count(self, events: MessageBytes, framed: protocol.Framed, *, checksum: bool) -> None:
         """Record that the replica receives ``events``, whole events one after another, which moves the replica's
         position. ``framed`` has the packets in which they are sent. ``checksum`` says that events end in a checksum.
 
@@ -82,7 +83,7 @@ class KnownPosition:
         """
         last = framed.last
         if events[last + _TYPE_AT] == _ROTATE:
-            body = events[last + HEADER_LENGTH : len(events) - (CHECKSUM_LENGTH if checksum else 0)]
+            body = bytes(events[last + HEADER_LENGTH : len(events) - (CHECKSUM_LENGTH if checksum else 0)])
             self.begin(
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )
@@ -241,12 +242,12 @@ class ReplicaStream:
             return False
         return self.position.is_wrong_at(reached.file, reached.end)
 
-    async def _send(self, message: bytes, reached: Reached) -> None:
+    async def _send(self, message: MessageBytes, reached: Reached) -> None:
         before, self._reached = self._reached, reached
         is_new = (before.file, before.end) != (reached.file, reached.end)
         self.check()
         if reached.is_beginning:
-            events = self._beginning(message, reached)
+            events: MessageBytes = self._beginning(bytes(message), reached)
         elif message or (is_new and before.file and self._known is not None):
             events = message if self._known is None else self._rest(message, self._known)
             await self._send_events(events, counts=True)
@@ -276,7 +277,7 @@ class ReplicaStream:
         head = protocol.rotate(reached.file, self.wanted.position, self.position.server_id, self.checksum)
         return head + protocol.format_description(description, is_whole_file=False)
 
-    def _rest(self, events: bytes, known: int) -> bytes:
+    def _rest(self, events: MessageBytes, known: int) -> MessageBytes:
         """Return the part of ``events`` (one message of the dump) that the client lacks. The client already has a part
         of the transaction that the dump began with, and all events before ``events``. Return empty bytes if the client
         has all of ``events``, too.
@@ -339,7 +340,7 @@ class ReplicaStream:
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
-    async def _send_events(self, events: bytes, *, counts: bool = False) -> None:
+    async def _send_events(self, events: MessageBytes, *, counts: bool = False) -> None:
         """Send ``events``, whole binlog events one after another, to the replica. Do nothing if there are none.
 
         ``counts`` is True for events of the binlog, which advance the replica's position. ``counts`` is False for
