@@ -101,8 +101,8 @@ def _show(output: JsonOption, told: Any, view: Callable[[Any], RenderableType]) 
 
 
 class NodeOptions(TopologyOptions):
-    """The directory of a running topology, and the argument that names one of its nodes: a server, a master, a slave, a
-    recording or a workload.
+    """The directory of a running topology, and the argument that names one of its nodes. A node is a server, a master,
+    a slave, a recording (replayed binlogs) or a workload (generated binlogs).
     """
 
     node: str = setting(metavar="NODE", is_argument=True)

@@ -28,11 +28,12 @@ def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
 
 @inner
 def _selected(lags, sample, rank):
-    """Return the number that would have the index ``rank`` if ``lags`` were sorted (see :func:`select`).
+    """Return the number that would have the index ``rank`` if ``lags`` were sorted. ``sample`` has some of the lags,
+    sorted.
 
-    The search counts the lags that are at most a limit, and changes the limit until it divides the lags at the number.
-    Vector instructions count many lags at once. numpy's partition takes several times as long on processors with slow
-    AVX-512 instructions.
+    The search takes a limit from the sample, and counts the lags that are at most the limit. It changes the limit until
+    this count shows that the largest lag up to the limit, or the next one, has the index ``rank``. Vector instructions
+    count many lags at once. numpy's partition takes several times as long on processors with slow AVX-512 instructions.
     """
     # ``below`` lags are at most ``least``, ``within`` lags are at most ``most``, and the number is between the two.
     least, below = -1, 0

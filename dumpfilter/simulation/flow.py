@@ -57,7 +57,7 @@ NEVER = 1 << 62
 
 
 class Down(NamedTuple):
-    """An outage of a link. Times are nanoseconds since the first transaction's commit."""
+    """An outage of a simulated network link. Times are nanoseconds since the first transaction's commit."""
 
     start: int
     end: int
@@ -346,9 +346,10 @@ class Router:
     """A calculator of the routes to a node in one run. A route is the sequence of links from one origin (a node that
     writes binlogs) to the node. Each link has the rate, delay, filter and encoding of this run.
 
-    The parameters of the run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
-    which each node applies transactions, as a hop. With ``applier`` None a transaction's lag ends when the node has
-    received the transaction. ``seed`` is the seed of the random jitter of links.
+    The parameters of the run, such as a changed rate, replace the properties in the plan. ``applier`` says how fast
+    each node applies transactions: it is treated as one more link behind the last one. With ``applier`` None a
+    transaction's lag ends when the node has received the transaction. ``seed`` is the seed of the random jitter of
+    links.
     """
 
     def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
@@ -821,8 +822,8 @@ class Schedule:
         """Return the time at which a sender finds each transaction in its binlog, nanoseconds. For a dropped
         transaction the result has the time at which the sender reports it.
 
-        ``way`` has the links from the binlog's writer to the sender. ``number`` is the index of the filter if
-        dropped transactions wait for later ones, otherwise None.
+        ``way`` has the links from the binlog's writer to the sender. ``number`` is the index of the sender's filter, if
+        the sender delays reports of dropped transactions (see :func:`_hop.gather`), and otherwise None.
         """
         seen = looks(self.reached(way), sender)
         if number is None:
@@ -986,8 +987,9 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
     """Return the lag and traffic of each group of equal nodes, in the groups' order. The groups differ only in the
     delay of the link to the node.
 
-    ``flows`` has the transactions that arrive over each path to such a node. ``limit`` is a lag in microseconds. The
-    result includes the time during which the lag is above this limit.
+    ``flows`` has an item for each path to a node of these groups: the transactions that arrive over the path, without
+    that delay. ``limit`` is a lag in microseconds. The result includes the time during which the lag is above this
+    limit.
     """
     whole = at_node(groups[0], flows)
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
@@ -1046,8 +1048,8 @@ def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
 
 
 def _traffic(flows: Sequence[Flow]) -> dict[str, Any]:
-    """Return the figures of a link that do not depend on its delay, for a link with the received transactions
-    ``flows``.
+    """Return the figures of a link that do not depend on its delay, by the names of the fields of :class:`LinkFigures`.
+    ``flows`` has the transactions received over each path whose last link is this link.
     """
     return {
         "bytes": sum(flow.bytes for flow in flows),

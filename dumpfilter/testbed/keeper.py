@@ -159,7 +159,7 @@ def shared_keeper() -> Keeper:
     """Return the keeper that all topologies of this process share: the process that starts their processes. The first
     call starts the keeper.
 
-    The keeper ends with this process. Only the first topology of a process waits for the keeper's imports.
+    The keeper ends with this process. Only the first topology waits until the keeper has imported dumpfilter.
     """
     global _shared
     with _sharing:

@@ -278,8 +278,8 @@ class Feed(NamedTuple):
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The feeds through which a binlog comes from the node that wrote it to the node of this feed, in this order.
-        The last item is this object.
+        """The connections (feeds) over which a binlog comes from the node that wrote it to the node that reads this
+        feed, in this order. The last item is this object.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 
@@ -397,7 +397,7 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _begin(self) -> None:
-        """Start the node's process or thread. Raises DumpfilterError."""
+        """Start the node's process or thread. Raises DumpfilterError if it cannot start."""
 
     @abc.abstractmethod
     def _end(self, *, in_order: bool) -> None:
@@ -530,10 +530,10 @@ class TestbedNode(abc.ABC):
         )
 
     def _told_channels(self, problems: list[str]) -> tuple[values.ChannelState, ...]:
-        """Return the state of each replication channel of the node, including what only a running process can tell.
-        Thread states and byte counters are examples.
+        """Return the state of each replication channel of the node, with the values that only a running process
+        reports. These are, for example, the states of the threads and the byte counters.
 
-        A message about each part that cannot be read is appended to ``problems``.
+        A message about each value that cannot be read is appended to ``problems``.
         """
         return self.channels()
 

@@ -97,8 +97,8 @@ class ChannelState:
 
     @property
     def threads(self) -> str:
-        """The states of the channel's I/O thread and SQL thread, and their errors, as one text. The text begins with
-        the channel's name, unless this is empty.
+        """The states of this replication channel's I/O thread and SQL thread, and their errors, as one text. The text
+        begins with the channel's name, unless this is empty.
         """
         name = f"channel {self.channel}: " if self.channel else ""
         return (
@@ -107,8 +107,8 @@ class ChannelState:
 
     @property
     def problem(self) -> str:
-        """A text with the states and errors of the channel's I/O thread and SQL thread, if one of them does not run;
-        otherwise empty.
+        """A text with the states and errors of this replication channel's I/O thread and SQL thread, if one of them
+        does not run; otherwise empty.
         """
         return "" if (self.io, self.sql) in (("Yes", "Yes"), ("", "")) else self.threads
 

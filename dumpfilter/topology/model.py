@@ -636,8 +636,9 @@ def _completed(ordered: list[Node]) -> list[Node]:
 
 
 def _free_name(name: str, kind: Kind, taken: set[str]) -> str:
-    """Return the name of the node of this kind that is added beside the node ``name``, and add it to the case-folded
-    names ``taken``.
+    """Return a name that is not in ``taken`` for a node that is added to the topology beside the node ``name``. An
+    example is ``m-recording`` for the kind ``recording``. The new name, case-folded, is added to ``taken``, the set of
+    all case-folded names.
     """
     number, free = 2, f"{name}-{kind}"
     while free.casefold() in taken:

@@ -148,7 +148,7 @@ class Cursor(TokenReader):
     def unsigned(self) -> int:
         """Consume a number (``ulong_num`` in the server's grammar), and return it as an integer.
 
-        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Hexadecimal numbers
+        As on a server, a fraction and an exponent are cut off, and larger values become 2**64 - 1. Hexadecimal numbers
         are allowed. Raises a syntax error for any other token.
         """
         if self.token.kind is TokenKind.HEX:
@@ -158,8 +158,8 @@ class Cursor(TokenReader):
     def position(self) -> int:
         """Consume a number that is not hexadecimal (``ulonglong_num`` in the server's grammar), and return an integer.
 
-        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
-        for any other token.
+        As on a server, a fraction and an exponent are cut off, and larger values become 2**64 - 1. Raises a syntax
+        error for any other token.
         """
         return min(_number(re.split(r"[.eE]", self._decimal())[0]), MAX_UNSIGNED)
 

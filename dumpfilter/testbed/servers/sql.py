@@ -221,7 +221,9 @@ class SqlServer:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and SqlFailed.
+        r"""Run one statement, and return each row as a dictionary of values by column.
+
+        Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the statement.
 
         Bytes that are not UTF-8 are shown as ``\xe9``. They occur in MariaDB's replica status, which quotes a failed
         statement in the character set of the client that sent it.
@@ -251,7 +253,7 @@ class SqlServer:
 
     def value(self, expression: str) -> str:
         """Return the value that the server computes for an SQL expression, as text without line breaks; an empty text
-        for NULL. Raises NodeIsDown and SqlFailed.
+        for NULL. Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the expression.
         """
         ((found,),) = self.sql(f"SELECT {expression}")
         return "" if found is None else str(found).replace("\n", "")
@@ -261,7 +263,8 @@ class SqlServer:
         names, empty for the default channel.
 
         ``thread`` restricts the call to the ``IO_THREAD`` or ``SQL_THREAD``; with an empty text it is for both threads.
-        Raises NodeIsDown and SqlFailed.
+        Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses, for example for an unknown
+        channel.
         """
         self.sql(*(self.dialect.controlled(verb, channel, thread) for channel in channels))
 
@@ -308,7 +311,8 @@ def channel_states(server: SqlServer) -> list[ChannelState]:
     channels has an empty list.
 
     The fields for the name of the source node, the lag, and the GTIDs that a channel has applied are not set, since the
-    server does not show them. Raises NodeIsDown and SqlFailed.
+    server does not show them. Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the
+    statement.
     """
     return [
         ChannelState(
@@ -368,7 +372,7 @@ _OBJECTS = {
 
 def databases_of(server: SqlServer) -> list[str]:
     """Return the names of a server's databases without the system databases, such as ``mysql`` and ``sys``. Raises
-    NodeIsDown and SqlFailed.
+    NodeIsDown if the server cannot be reached.
     """
     return [name for (name,) in server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
@@ -378,7 +382,7 @@ def read_data(server: SqlServer) -> dict[str, str]:
 
     A key names an object, such as ``table shop.orders``. The value is the checksum of a table, ``present`` for a
     database, and the definition of other objects. The definition of a table has an entry of its own. Raises NodeIsDown
-    and SqlFailed.
+    if the server cannot be reached, and SqlFailed if it refuses a statement.
     """
     databases = databases_of(server)
     found = {f"database {name}": "present" for name in databases}

@@ -120,8 +120,8 @@ class _End(asyncio.BufferedProtocol):
         return _BUFFER[: self._line.room(self._link.now())]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Send the ``nbytes`` bytes that asyncio has just read over the link to the other end. Discard them if the
-        connection was closed.
+        """Send ``nbytes`` bytes, which asyncio has just read from this end's socket, over the link to the other end.
+        Discard them if the connection was closed.
         """
         if self._connection.is_open:
             self._cross(bytes(_BUFFER[:nbytes]))
@@ -518,8 +518,11 @@ class Link:
         self._schedule = [self.loop.call_later(start, self._begin_outage, start) for start in starts]
 
     def _begin_outage(self, start: float) -> None:
-        """Cut the link for the scheduled outage that begins ``start`` seconds after the link got its outages. The cut
-        ends with the last outage that has begun, or with the present cut if that lasts longer.
+        """Cut the link, because a scheduled outage begins. Its start is ``start`` seconds after the link got its
+        schedule.
+
+        Several scheduled outages may overlap. The cut lasts until all outages that have begun by now are over, and at
+        least as long as the present cut, if there is one.
         """
         ends = (math.inf if one.end is None else one.end for one in self.shape.outages if one.start <= start)
         seconds = max(ends) - start
