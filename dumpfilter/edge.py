@@ -67,8 +67,8 @@ class ServedChannel(DumpFilterService):
     Parameters:
         name: the name of the channel.
         loop: the asyncio event loop in which the slave's ports run.
-        load_config: a function that reads the configuration file with users and imposed filters. The function's
-            argument says how the server that wrote the binlog compares names. None: there is no file.
+        load_config: a function that reads the configuration file with users and the filters that are imposed on them.
+            The function's argument says how the server that wrote the binlog compares names. None: there is no file.
     """
 
     def __init__(

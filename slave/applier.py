@@ -292,7 +292,8 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> str | None:
-        """Filter a statement, and apply it to the target if it passes. Return its :func:`keyword`.
+        """Filter a statement, and apply it to the target (the object that holds the slave's data) if it passes. Return
+        its :func:`keyword`.
 
         BEGIN, COMMIT and other statements that control a transaction do not go to the target.
         """

@@ -155,7 +155,7 @@ class Channel:
         The I/O thread's position is in ``master.info``, and the applier's in ``relay-log.info``. Each file is replaced
         atomically, but the two files are not replaced at once. A kill or a full disk may leave an older ``master.info``
         beside a newer ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this
-        file has the target's state, too. The applier must not be running.
+        file also has the state of the target (the object that holds the slave's data). The applier must not be running.
         """
         applied = self.place.saved
         if not self._relay_log_fits(applied):

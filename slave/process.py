@@ -188,9 +188,10 @@ def run_slave(
 def report(channel: Channel) -> dict[str, Any]:
     """Return the final report of a channel whose two threads have ended, as a dictionary that JSON can represent.
 
-    The report has the state of the target, such as counts and hashes of the applied changes by table. Further members
-    are the positions and GTID sets of both threads, the imposed filter rules, and the counts of received messages and
-    bytes. The counts begin at the newest start of the I/O thread.
+    The report has the state of the target (the object to which the slave applies transactions), such as counts and
+    hashes of the applied changes by table. Further members are the positions and GTID sets of both threads, the filter
+    rules that the master's operator imposes, and the counts of received messages and bytes. The counts begin at the
+    newest start of the I/O thread.
     """
     master, relay, received = channel.master_info, channel.relay_log_info, channel.counters.received
     return {

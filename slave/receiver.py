@@ -424,8 +424,9 @@ class Receiver:
         self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
-        """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions. A
-        Gap event has the GTIDs of these transactions and the position after them.
+        """Return ``events``, the events of ``chunk`` (a message of the master's stream), with a Gap event inserted at
+        each position where the master dropped transactions. A Gap event has the GTIDs of these transactions and the
+        position after them.
 
         A chunk without events whose position has moved becomes a single Gap event without GTIDs. Raises StreamDamaged
         for a gap beyond the chunk.

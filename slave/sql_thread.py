@@ -254,8 +254,8 @@ class SqlThread(ChannelThread):
         return self.stopping or end.is_last or end.position != here
 
     def _go_back(self) -> None:
-        """Go back to the saved position in ``relay-log.info``, and restore the target to its state there. The next
-        events are filtered by a new :class:`EventApplier`.
+        """Go back to the saved position in ``relay-log.info``, and restore the target (the object that holds the
+        slave's data) to its state there. The next events are filtered by a new :class:`EventApplier`.
         """
         self._report_hits()
         self._place.go_back(self._place.saved)
@@ -302,8 +302,8 @@ class SqlThread(ChannelThread):
         return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make a new :class:`EventApplier`, which filters events and applies them, unless the imposed filters and the
-        collation for names are still those of the present one.
+        """Make a new :class:`EventApplier`, which filters events and applies them, unless the present one still has the
+        right imposed filters (set by the master's operator) and collation for names.
 
         ``head`` is the content of the first events of the next relay log file, which name the collation.
         """
@@ -428,8 +428,8 @@ class SqlThread(ChannelThread):
             self._owner.hit(self._applier.take_hits())
 
     def _save(self) -> None:
-        """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError if
-        the file cannot be written.
+        """Write the applier's position, its GTIDs and the state of the target (the object that holds the slave's data)
+        to ``relay-log.info``. Raises OutputError if the file cannot be written.
 
         The thread may call this method between two transactions only, because a target's state is valid after a commit.
         """

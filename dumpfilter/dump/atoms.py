@@ -556,7 +556,8 @@ def _weigh_atoms(w, n, end, lists_end, sends_all, kept):
 @inlined
 def _fetch_events(c, first, stop):
     """Prefetch the columns of a transaction's events into the processor's cache. The events have the numbers from
-    ``first`` up to, but without, ``stop`` in the segment's columns ``c``. Each cache line holds eight offsets.
+    ``first`` up to, but without, ``stop`` in ``c``, the columns of the segment (a part of a binlog file). Each cache
+    line holds eight offsets.
     """
     for event in range(first, min(stop, first + _EVENTS_AHEAD), 8):
         prefetch(c.offset, event)

@@ -43,20 +43,20 @@ def withhold(
     *,
     inside: bool = False,
 ) -> tuple[Columns, list[int]]:
-    """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
-    imposed filter (set by the master's operator for a slave) does not clearly allow. Examples are events of unknown
-    types, and the texts of row-based statements.
+    """Return the columns of a segment (a part of a binlog file) in which the events that must not be sent are marked.
+    These are the events that an imposed filter (set by the master's operator for a slave) does not clearly allow.
+    Examples are events of unknown types, and the texts of row-based statements.
 
     A marked event gets the role WITHHELD (dropped with the context events before it) or HIDDEN (dropped alone). Its
     transaction becomes MIXED, so that each event is decided for itself.
 
-    Also return the byte offsets in the file of events that no filter could decide, which the caller adds to the chunks'
-    counts. Events that the compiled decision counts when it sends them are left out. Raises UndecidedEvent, with the
-    number of the transaction, if an imposed filter stops the dump at such an event.
+    Also return the byte offsets in the file of events that no filter could decide, which the caller adds to the counts
+    in the chunks (messages to the slave). Events that the compiled decision counts when it sends them are left out.
+    Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump at such an event.
 
     Parameters:
         flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.
-        segment: the part of a binlog file to check, scanned into arrays.
+        segment: the segment to check, scanned into arrays.
         columns: the segment's columns, which say which transactions are sent or dropped whole. They may begin with
             carried events, such as the context events before the segment of a statement that continues in the segment.
         first: the number of the first transaction to check.

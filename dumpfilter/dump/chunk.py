@@ -275,8 +275,8 @@ class ChunkPlan:
 
     @property
     def outcome(self) -> Hashable:
-        """A hashable value by which plans of one file are compared. Plans with equal values describe the same chunk
-        (message to a slave).
+        """A hashable value by which plans (descriptions of messages) of one file are compared. Plans with equal values
+        describe the same message to a slave.
 
         The value is None for a plan with changed events, because their bytes are not compared.
         """

@@ -134,8 +134,8 @@ TRANSACTION_COLUMNS = 3
 
 
 class Transactions(NamedTuple):
-    """The GTIDs of a segment's transactions, compressed into runs. A run has consecutive transaction numbers of one
-    GTID source (a server UUID, or a MariaDB domain and server).
+    """The GTIDs of the transactions of a segment (a part of a binlog file), compressed into runs. A run has consecutive
+    transaction numbers of one GTID source (a server UUID, or a MariaDB domain and server).
     """
 
     row: Int64s2
@@ -156,7 +156,7 @@ class Done(NamedTuple):
     A row stands for one filter in ``filters``, one chunk (message to a slave) in ``chunk``, and one byte range to send
     in ``range``. A row of ``gap`` stands for one run of dropped transactions, and a row of ``run`` for one run of
     consecutive GTIDs. A row of ``hit`` has the number of hits (matches) of one kind of rule. A row of ``carry`` stands
-    for one event that waits for the next segment.
+    for one event that waits for the next segment (part of a binlog file).
 
     Each array but ``filters`` has the rows of the first filter, then the rows of the next, and so on. A row of
     ``chunk`` tells where the chunk's rows in the other arrays end. All arrays but ``filters`` and ``chunk`` have room
@@ -308,9 +308,9 @@ def _end_gap(done, j, k, g, first, until, offset, end, is_last):
     arrays ``done``. The gap has the GTIDs of the dropped transactions from number ``first`` up to, but without,
     ``until``.
 
-    ``g`` has the GTIDs of the segment's transactions. ``offset`` is the number of bytes that the chunk sends before the
-    gap, and ``end`` the file offset after the dropped transactions. A gap without a GTID and without rule hits (matches
-    of filter rules) is left out, unless ``is_last`` is set.
+    ``g`` has the GTIDs of the transactions of the segment (a part of a binlog file). ``offset`` is the number of bytes
+    that the chunk sends before the gap, and ``end`` the file offset after the dropped transactions. A gap without a
+    GTID and without rule hits (matches of filter rules) is left out, unless ``is_last`` is set.
     """
     head = done.chunk[k]
     runs = head[H_GAP_RUNS]
@@ -590,8 +590,8 @@ def _leave_out(c, head, first, until):
     transactions. A chunk is a message to a slave, and ``head`` is its row of :attr:`Done.chunk`.
 
     Only transactions with numbers from ``first`` up to, but without, ``until`` are subtracted. The slave counted them
-    in an earlier dump, so that they are neither read nor dropped in this one. ``c`` are the segment's columns, and
-    ``c.has`` tells for each transaction whether the slave has it.
+    in an earlier dump, so that they are neither read nor dropped in this one. ``c`` are the columns of the segment (a
+    part of a binlog file), and ``c.has`` tells for each transaction whether the slave has it.
     """
     for t in range(first, until if c.has.size else first):
         if c.has[t]:

@@ -227,8 +227,8 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
 
 
 def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Decide a segment by each of up to 64 filters, and return the decisions in the order of ``asked``. The compiled
-    code uses one bit of a 64-bit word for each filter.
+    """Decide a segment (a part of a binlog file) by each of up to 64 filters, and return the decisions in the order of
+    ``asked``. The compiled code uses one bit of a 64-bit word for each filter.
     """
     flags = [one.flags for one in asked]
     # The compiled code has only the addresses of the flags, so these references keep the arrays.

@@ -112,8 +112,8 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
     ``flags`` are the filter's decisions about each table and statement. ``number`` is the number of the
     Transaction_payload event in the segment, a key of ``segment.payloads``. ``read`` reads the segment's file.
 
-    Raises BinlogCorrupt for an event that cannot be opened, and UndecidedEvent where an imposed filter stops the dump.
-    Raises BinlogUnsupported if the part to send does not fit into one event.
+    Raises BinlogCorrupt for an event that cannot be opened, and UndecidedEvent where an imposed filter (set by the
+    master's operator) stops the dump. Raises BinlogUnsupported if the part to send does not fit into one event.
     """
     inner = segment.payloads[number]
     size = int(segment.size[number])
@@ -165,8 +165,9 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
 
 
 def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
-    """Return the plan of the events to send from inside a compressed transaction. ``inner`` is the segment of the inner
-    events, ``columns`` are its columns, and ``flags`` the filter's decisions about tables and statements.
+    """Return the plan (the byte ranges to send) for the events inside a compressed transaction. ``inner`` are these
+    events, scanned into arrays, ``columns`` are the columns for the decision, and ``flags`` the filter's decisions
+    about tables and statements.
     """
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans

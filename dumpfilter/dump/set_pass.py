@@ -247,8 +247,8 @@ class PlannedSegment(NamedTuple):
     slave is sent of it.
 
     The plan describes one chunk (message to a slave), because the pass makes one chunk of each segment. The plan has
-    the byte ranges that pass the filter, the counts of events and bytes, the GTIDs of the transactions, and the gaps,
-    which stand for dropped transactions.
+    the byte ranges that pass the filter, the counts of events and bytes, the GTIDs of the transactions, and the gaps
+    (runs of dropped transactions).
     """
 
     segment: Segment
@@ -309,7 +309,7 @@ class SetPass:
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
         """Yield each binlog file with its segments (parts of the file), up to the last file with wanted transactions.
-        Each segment has the plan of what a slave is sent.
+        Each segment comes with its plan, the description of what a slave is sent.
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """

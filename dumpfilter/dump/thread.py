@@ -168,7 +168,8 @@ class Exclusion:
 
     def overlaps(self, reach: Reach) -> bool:
         """Tell whether a part of the binlog may contain a transaction that this slave has already, or has written
-        itself in circular replication. Then the slave needs a plan of its own for this part.
+        itself in circular replication. Then the slave needs its own plan (description of messages) for this part, and
+        cannot share that of other slaves.
 
         ``reach`` has the GTID ranges and server ids of the part's transactions.
         """
@@ -272,10 +273,10 @@ class DumpThread:
     def fork(self, **changes: Any) -> DumpThread:
         """Return an independent copy of this dump thread with ``changes``, which are new values of attributes.
 
-        The copy makes the same plans for the same segments (parts of the binlog) as this thread with these values. The
-        copy and this thread share nothing that changes, so that both may plan at the same time. A caller that has
-        decided events itself changes ``position`` and ``resume`` to the transaction boundary after these events. For
-        that, the events must be plain row changes, and :attr:`decides_by_flags` must be True.
+        The copy makes the same plans (descriptions of messages) for the same segments (parts of the binlog) as this
+        thread with these values. The copy and this thread share nothing that changes, so that both may plan at the same
+        time. A caller that has decided events itself changes ``position`` and ``resume`` to the transaction boundary
+        after these events. For that, the events must be plain row changes, and :attr:`decides_by_flags` must be True.
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
@@ -352,9 +353,9 @@ class DumpThread:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
         file). Then many threads can be decided together.
 
-        These decisions do not suffice inside a transaction, with an imposed filter, or if transactions are left out.
-        Neither do they suffice if the segment has compressed transactions and the filter has rules, or an XA COMMIT or
-        XA ROLLBACK that an earlier filter may decide.
+        These decisions do not suffice inside a transaction, with an imposed filter (set by the master's operator), or
+        if transactions are left out. Neither do they suffice if the segment has compressed transactions and the filter
+        has rules, or an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
         """
         return self.decides_by_flags and not (
             (segment.payloads and self.flags.is_on) or self._xa_ends.concerns(segment)
@@ -409,8 +410,9 @@ class DumpThread:
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
-        """Return the number of the transaction of a segment that begins at the thread's position. If the position is
-        the segment's start, the number is 0, also in the middle of a transaction that the thread has begun.
+        """Return the number of the transaction of a segment (a part of the binlog file) that begins at the thread's
+        position. If the position is the segment's start, the number is 0, also in the middle of a transaction that the
+        thread has begun.
 
         Raises PositionError, with the nearest boundaries, if no transaction begins at the position.
         """
@@ -450,8 +452,8 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     for example if the slave already has transactions (see the module).
 
     The error is PositionError if the thread's position is not a transaction boundary, and UndecidedEvent if an imposed
-    filter stops the dump in the first transaction. Another BinlogError is about a compressed transaction that cannot be
-    opened.
+    filter (set by the master's operator) stops the dump in the first transaction. Another BinlogError is about a
+    compressed transaction that cannot be opened.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}
@@ -501,8 +503,8 @@ class SentEvents:
         """
 
     def add(self, segment: Segment) -> None:
-        """Take the next segment (part) of the file, and let each dump thread decide which of its events are sent.
-        Raises BinlogError for a compressed transaction that cannot be opened.
+        """Take the next segment (part) of the file, and let each dump thread decide, with its filter, which of the
+        events are sent. Raises BinlogError for a compressed transaction that cannot be opened.
         """
         number_of = {int(segment.offset[number]): number for number in segment.payloads}
         for thread, plans, ranges, inside in zip(

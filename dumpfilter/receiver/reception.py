@@ -146,8 +146,8 @@ class Reception:
         """Receive until the source ends the dump, or until the file ``last`` is complete. Raises DumpfilterError when
         the connection breaks or the source cannot continue.
 
-        ``first`` is the file at which an empty store begins; empty for the source's oldest file. An empty ``last``
-        stands for all files.
+        ``first`` is the file at which an empty store (directory of received files) begins; empty for the source's
+        oldest file. An empty ``last`` stands for all files.
         """
         opened = self._store.resume()
         if opened is not None:
@@ -300,8 +300,9 @@ class Reception:
     def _place(self, opened: OpenFile | None, first: str) -> tuple[str, int]:
         """Return the file and position at which the dump shall begin.
 
-        ``opened`` is the newest file of the store; None for an empty store, which begins at the file ``first``. Raises
-        SourcePurged, SourceReplaced or SourceRefused when the source cannot continue there.
+        ``opened`` is the newest file of the store (the directory of received files); None for an empty store, which
+        begins at the file ``first``. Raises SourcePurged, SourceReplaced or SourceRefused when the source cannot
+        continue there.
         """
         logs = self._facts.logs
         names = [name for name, _ in logs or []]
@@ -327,8 +328,9 @@ class Reception:
         return name, position
 
     def _check_follows(self, opened: OpenFile, following: str) -> None:
-        """Check that the source's binlog file ``following`` continues the store: all GTIDs in the store must have been
-        logged before this file. Raises SourceReplaced if the source has not logged them.
+        """Check that the source's binlog file ``following`` continues the store, the directory of received files. For
+        that, all GTIDs in the store must have been logged before this file. Raises SourceReplaced if the source has not
+        logged them.
 
         ``opened`` is the newest file of the store. The source has purged its own file of this name, so that the events
         cannot be compared.
@@ -348,8 +350,8 @@ class Reception:
                 )
 
     def _gone(self, opened: OpenFile, names: list[str]) -> E.SourceError:
-        """Return the error for a source that lacks the store's newest file ``opened``: SourcePurged for a purged file,
-        else SourceReplaced.
+        """Return the error for a source that lacks ``opened``, the newest file of the store (directory of received
+        files): SourcePurged for a purged file, else SourceReplaced.
 
         ``names`` are the source's files.
         """
@@ -361,7 +363,7 @@ class Reception:
         return opened.replaced(f"is not there{have}")
 
     def _current_file(self) -> OpenFile:
-        """Return the store's binlog file to which the next event belongs. Raises SourceStreamDamaged if no event may
+        """Return the received binlog file to which the next event belongs. Raises SourceStreamDamaged if no event may
         come now, such as before the file's format description event.
         """
         if self._file is None:
@@ -492,15 +494,16 @@ class Reception:
             raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
 
     def _check_whole(self) -> None:
-        """Check that the source has sent all events that the store already has of the present binlog file. If the
-        source's file ends earlier, it is not the file that was stored, and SourceReplaced is raised.
+        """Check that the source has sent all events that the store (directory of received files) already has of the
+        present binlog file. If the source's file ends earlier, it is not the file that was stored, and SourceReplaced
+        is raised.
         """
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
     def _describe(self, event: bytes, header: events.EventHeader) -> None:
-        """Process a format description event: begin a file in the store with the event, or check that the store's file
-        begins with an equal event.
+        """Process a format description event: begin a file in the store (directory of received files) with the event,
+        or check that the store's file begins with an equal event.
 
         The source repeats the event when a dump begins inside a file. Raises SourceStreamDamaged for an event that may
         not come now or is malformed, and SourceReplaced if the store's file begins with another event.
@@ -537,8 +540,8 @@ class Reception:
 
     def _heartbeat(self, event: bytes, header: events.EventHeader) -> None:
         """Check that the position of a heartbeat is the position up to which events were received. Raises
-        SourceStreamDamaged if it is not. While the store's file has events that the source has not sent again, nothing
-        is checked.
+        SourceStreamDamaged if it is not. Nothing is checked while the received file has events that the source has not
+        sent again after a reconnection.
         """
         file = self._file
         if header.type != events.EventType.HEARTBEAT or file is None or file.is_ahead:

@@ -335,7 +335,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
 
     def resume(self) -> OpenFile | None:
         """Open the newest file at its last whole event, and cut off an incomplete event at its end. Return None if the
-        store has no file. Raises BinlogError if the file cannot be read, and OutputError if it cannot be changed.
+        store (directory of received files) has no file. Raises BinlogError if the file cannot be read, and OutputError
+        if it cannot be changed.
         """
         self.close_file(synced=False)
         names = self.names
@@ -347,8 +348,8 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.file
 
     def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
-        """Close the open file, if any, and begin the file ``name`` in the store. ``head`` is the file's format
-        description event as raw bytes, and ``description`` the same event, parsed.
+        """Close the open file, if any, and begin the file ``name`` in the store, the directory of received files.
+        ``head`` is the file's format description event as raw bytes, and ``description`` the same event, parsed.
 
         Raises SourceStreamDamaged if the number in ``name`` is not higher than that of the newest file, and
         SourceReplaced for another base name. Raises OutputError if a file cannot be written.
@@ -371,7 +372,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         return self.begin(index, OpenFile.begin(self.directory / name, head, description))
 
     def _keep_uuid(self, index: Path, description: FormatDescription) -> None:
-        """Write the UUID of the store's binlog set to a file beside the file ``index``, in the format of ``auto.cnf``.
+        """Write the UUID of the received binlog set to a file beside the file ``index``, in the format of ``auto.cnf``.
 
         By this UUID, slaves notice that a master serves another binlog set than before. The set of a MySQL server has
         the server's UUID. For a MariaDB server the UUID is computed from ``description``, the format description event

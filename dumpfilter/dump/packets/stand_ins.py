@@ -166,7 +166,7 @@ class GtidSynthesis:
         )
 
     def _transaction_length(self, body: int) -> int:
-        """Return the length of a stand-in, given the length of the body of its Gtid event, bytes."""
+        """Return the length of a stand-in (an empty transaction) in bytes, given that of its Gtid event's body."""
         return HEADER_LENGTH + body + BEGIN_LENGTH + XID_LENGTH + 3 * self._fd.checksum_length
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
@@ -412,7 +412,7 @@ def _of_mysql(dropped: Dropped) -> Dropped:
 
 def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
     """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). A replica needs
-    one for the last GTID of each domain before each position of the chunk.
+    one for the last GTID of each domain before each position of the chunk (message).
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event names.

@@ -127,7 +127,9 @@ class Received(NamedTuple):
 
     @classmethod
     def parse(cls, message: bytes) -> Received:
-        """Return the chunk of a serialized message. Raises DecodeError for a malformed message."""
+        """Return the chunk (one message of the stream) that is serialized in ``message``. Raises DecodeError for a
+        malformed message.
+        """
         if message[:1] != bytes([_EVENTS_KEY]):
             chunk = pb.Chunk.FromString(message)
             return cls(chunk, chunk.events)
@@ -257,8 +259,8 @@ def runs_of(gtids: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 class Gap(NamedTuple):
-    """A gap: consecutive transactions that the master drops, or rule uses of events that are dropped inside the next
-    transaction.
+    """A gap: consecutive transactions that the master drops, or rule hits (matches of filter rules) of events that are
+    dropped inside the next transaction.
     """
 
     offset: int
@@ -272,8 +274,8 @@ class Gap(NamedTuple):
 
 
 def few_gaps_to_proto(few: Sequence[Gap], key_of: Callable[[int], SourceKey]) -> bytes:
-    """Return the serialized gRPC message with a few gaps, as :func:`gaps_to_proto` does for many. For a few gaps this
-    function takes a fraction of the time.
+    """Return the serialized gRPC message with a few gaps (runs of dropped transactions), as :func:`gaps_to_proto` does
+    for many. For a few gaps this function takes a fraction of the time.
     """
     sources = sorted({source for gap in few for source, _, _ in gap.runs})
     gaps = pb.Gaps(source=[source_bytes(key_of(number)) for number in sources])
@@ -308,8 +310,8 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps (runs of dropped transactions) of a chunk from the gRPC message, as arrays. ``run_source`` of the
-    result has indexes into the message's list of GTID sources.
+    """Decode the gRPC message with the gaps (runs of dropped transactions) of one chunk, a message of the stream.
+    Return the gaps as arrays. ``run_source`` of the result has indexes into the message's list of GTID sources.
 
     Raises StreamDamaged for a message whose lists contradict each other.
     """
