@@ -75,7 +75,7 @@ class Flags(Protocol):
 
         The number of a table or statement is the index in both arrays. An entry of the first array is a uint32 of
         flags, such as FILTER_BINLOG_SEND_F. A row of the second array has the kinds of up to MOST_HITS matching rules,
-        and then -1.
+        and -1 in its unused entries.
         """
 
 

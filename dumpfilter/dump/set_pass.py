@@ -588,7 +588,7 @@ class KeptEvents(NamedTuple):
     """Whether the events are a single statement that the filter cannot decide."""
 
     def each(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the byte offset in ``file`` and the bytes of each event."""
+        """Yield for each event its byte offset in the binlog file ``file``, and its bytes."""
         data = self.data.tobytes()
         for at, size, offset in zip(
             self.start.tolist(), self.size.tolist(), self.offset.tolist(), strict=True

@@ -451,9 +451,9 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     each plan once. A thread gets its own list if more than the filter's verdicts about tables and statements decides,
     for example if the slave already has transactions (see the module).
 
-    The error is PositionError if the thread's position is not a transaction boundary, and UndecidedEvent if an imposed
-    filter (set by the master's operator) stops the dump in the first transaction. Another BinlogError is about a
-    compressed transaction that cannot be opened.
+    The error is PositionError if the thread's position is not a transaction boundary. It is UndecidedEvent if an
+    imposed filter (set by the master's operator) stops the dump in the first transaction. Another BinlogError is about
+    a compressed transaction that cannot be opened.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}

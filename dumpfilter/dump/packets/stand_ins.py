@@ -411,8 +411,8 @@ def _of_mysql(dropped: Dropped) -> Dropped:
 
 
 def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropped:
-    """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). A replica needs
-    one for the last GTID of each domain before each position of the chunk (message).
+    """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). At each position
+    of the chunk (message) with dropped transactions, a replica needs one for the last GTID of each domain.
 
     A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
     one after another, and the last of them ends at the position that the Gap event names.
