@@ -228,12 +228,12 @@ class Intervals:
         self.starts, self.ends = made.starts, made.ends
 
     def combined(self, other: Intervals, has: Callable[[Bools, Bools], Bools]) -> Intervals:
-        """Return the set of the numbers for which ``has`` is true. So ``np.logical_and`` makes the intersection of two
-        sets.
+        """Return a set operation of this set and ``other``. The result has the numbers for which ``has`` is true. For
+        example, ``np.logical_and`` makes the intersection.
 
-        ``has`` gets two bool arrays with one entry for each piece between the edges of intervals. The arrays tell
-        whether this set and whether ``other`` contain the numbers of the piece. ``has`` must be false for numbers that
-        neither set contains.
+        The numbers are divided wherever an interval of either set begins or ends. ``has`` gets two bool arrays with one
+        entry for each part: whether this set contains the part, and whether ``other`` does. ``has`` must be false for a
+        part that neither set contains.
         """
         # An interval covers the numbers above its start minus 1, up to its end. So 2**64-1 needs no number above it.
         sides = [
@@ -567,8 +567,9 @@ class MysqlGtidSet(GtidSet):
 
 
 def _intervals_of(item: str) -> Iterator[tuple[TsidKey, int, int]]:
-    """Yield the intervals in a piece of a MySQL GTID set's text, such as ``uuid:1-5:tag:7``, with UUID and tag,
-    first and last number. Raises GtidError, whose text quotes the wrong piece.
+    """Yield the intervals in ``item``, a part of a MySQL GTID set's text between two commas, such as
+    ``uuid:1-5:tag:7``. Each interval has the pair of UUID and tag, the first number and the last number. Raises
+    GtidError, whose text quotes the wrong part.
     """
     head, *rest = item.split(":")
     try:

@@ -155,8 +155,8 @@ class ReplicationFilter(abc.ABC):
         """
 
     def asked(self, subject: Subject) -> list[Decision]:
-        """Return the decisions that a server makes, one after another, about a table's row events or a statement. The
-        last one is the verdict.
+        """Return the decisions that a server makes, one after another, about a table's row events or a statement. For
+        example, it first decides by database rules, and then by table rules. The last decision has the verdict.
         """
         return [self.decide(subject)]
 
@@ -202,8 +202,9 @@ class ReplicationFilter(abc.ABC):
         return self.verdict(TableSubject(database, table)) is Verdict.EXECUTE
 
     def may_drop_rows_of(self, database: str) -> bool:
-        """Tell whether the filter may drop the row events of a table of the database. The result is True when in
-        doubt. Rewrite rules are not applied, because imposed filters have none.
+        """Tell whether the filter may drop the row events of any table of the database. The result is True when in
+        doubt. Rewrite rules are not applied. Only filters that the master's operator sets for a slave call this method,
+        and they have no rewrite rules.
         """
         return self.is_on
 

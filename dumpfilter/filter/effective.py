@@ -88,8 +88,9 @@ class EffectiveFilter(RuleFilter):
         passes when each list has a table that passes the rules. So the slave never loses a wanted change, but it may
         get an unwanted change to another table of the same statement.
 
-        If the updated tables are unknown, the rules decide when they give the same verdict about all tables that the
-        event lists. Otherwise the statement is UNDECIDED if there are IGNORE rules, and passes without such rules.
+        If the updated tables are unknown, the event may still list all tables of the statement. The rules decide when
+        they give the same verdict about all these tables. Otherwise the statement is UNDECIDED if there are IGNORE
+        rules, and passes without such rules.
         """
         if isinstance(subject, TableSubject):
             return self._decide(*self.rewrite_table(subject.database, subject.table))

@@ -249,7 +249,8 @@ class Filter(_DatabaseFilter):
         """Return the decisions that the server makes, one after another, about a table's row events or a statement.
 
         The server first checks the database rules for the default database or the table's database. If they pass, the
-        server checks the table rules for each list of the statement's tables. For CREATE, ALTER and DROP DATABASE the
+        server checks the table rules for the table, or for each list of updated tables. A statement has at most one
+        list, but a GRANT on a table has two: the table, and the grant tables. For CREATE, ALTER and DROP DATABASE the
         server instead checks the database rules for the named database, and then the wild rules for ``db.``. MySQL
         leaves out these wild rules if there are database rules. The last decision is the verdict.
         """

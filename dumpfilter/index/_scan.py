@@ -300,8 +300,8 @@ class _Effect(enum.Enum):
 
 
 class _Rule(NamedTuple):
-    """A rule of the grammar for the events of one symbol or word: their role, their subject, and their effect on the
-    scan's state.
+    """A rule of the binlog's grammar for a group of events (a :class:`Symbol` or a :class:`Word`): their role, their
+    subject, and their effect on the scan's state.
 
     The role says on what condition the master sends the event. The subject is the table or statement that a filter
     decides about. Here it is only a constant: the event has none, or its statement is not numbered yet.
@@ -477,7 +477,7 @@ def _table_id_slot(ids, table_id):
 @kernel
 def copy_table_ids(old: TableIds, new: TableIds):
     """Insert the entries of the hash table ``old`` into ``new``, which is empty and has more slots. Both map the table
-    ids of rows events to the numbers of tables in the binlog set's register.
+    ids of rows events to the numbers that the binlog set's register gives to all tables.
     """
     for k in range(old.ids.size):
         if old.ids[k] != np.uint64(0):
@@ -488,8 +488,8 @@ def copy_table_ids(old: TableIds, new: TableIds):
 
 @inner
 def _text_word(at, length, texts):
-    """Return the word of the grammar (:class:`Word`) for the text of a Query event, or the symbol QUERY for any other
-    text.
+    """Return the group of a Query event in the binlog's grammar: a :class:`Word` for a text such as BEGIN, or
+    Symbol.QUERY for any other text.
 
     The text has ``length`` bytes at the memory address ``at``. ``texts`` (:attr:`Grammar.texts`) has the texts to
     recognize, such as BEGIN.
@@ -635,9 +635,10 @@ def scan(
 
 @inlined
 def _refined(word, kind, event, body_length, query_header_length, texts):
-    """Return the word of the grammar (:class:`Word`) for an event by its content, or -1 for a malformed event.
+    """Return the group of an event in the binlog's grammar, or -1 for a malformed event. Where the event's content
+    matters, such as the text BEGIN, the group is a :class:`Word`. Otherwise it is ``word``.
 
-    ``word`` is the word for the event's type ``kind``, and ``event`` is the event's memory address. ``body_length`` is
+    ``word`` is the group of the event's type ``kind``, and ``event`` is the event's memory address. ``body_length`` is
     the event's size without header and checksum, and ``query_header_length`` the size of a Query event's fixed part.
     ``texts`` (:attr:`Grammar.texts`) has the texts of Query events to recognize, such as BEGIN.
     """

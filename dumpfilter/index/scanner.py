@@ -136,7 +136,7 @@ def _table_key(data: npt.NDArray[np.uint8], at: int) -> bytes:
 
 def _no_table_ids(room: int) -> K.TableIds:
     """Return an empty hash table with ``room`` slots, a power of two. The hash table maps the table ids in rows events
-    to the numbers of tables in the binlog set's register.
+    to the numbers that the binlog set's register gives to all tables.
     """
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
 
@@ -562,8 +562,8 @@ class FileScanner:
         return n, n_set
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """Scan the uncompressed events of a compressed transaction. Return them as a segment, or None if they are not
-        exactly one transaction.
+        """Scan the uncompressed events of a compressed transaction. Return them as a segment (arrays with an entry for
+        each event), or None if they are not exactly one transaction.
 
         ``prepared`` are the XA transactions that are prepared before this transaction. Raises BinlogError for a
         malformed event.

@@ -109,8 +109,9 @@ _BASE64_LINE = 57
 
 
 class Columns(NamedTuple):
-    """The columns of the cells (values) that become text, as arrays: how values are converted, and the texts before and
-    after each value.
+    """The rules by which the values of many table columns become text: how a column's values are converted, and the
+    texts before and after each value. ``form``, ``parameter``, ``room`` and ``room_per_byte`` have one entry for each
+    column.
     """
 
     form: Bytes

@@ -187,7 +187,7 @@ class RowsEventsFinder:
     must be at a transaction boundary.
 
     From one call to the next, the finder remembers the Table_map events that are still valid, because their statement
-    has not ended.
+    has not ended. ``new_layouts`` makes an empty cache for the layouts of row images (their columns and value sizes).
     """
 
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
@@ -347,8 +347,8 @@ class _Search:
         """Return the byte ranges and the layouts of rows events. A layout tells which columns the event's row images
         have, and the sizes of the values.
 
-        ``rows`` has the indexes of the rows events among the events of this search. Events without a known layout are
-        left out, and their errors are added to the list ``errors`` of this search.
+        ``rows`` has the indexes of the rows events among the events of this search. Events without rows are left out.
+        So are events that cannot be decoded, whose errors are added to the list ``errors`` of this search.
         """
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         group = self._same_as[rows]

@@ -113,7 +113,8 @@ def char_length(metadata: int) -> int:
     """Return the length of a CHAR or BINARY column, bytes, from its metadata in a Table_map event (a big-endian
     number).
 
-    The server stores bits 8 and 9 of the length inverted in bits 4 and 5 of the real type.
+    The high byte of the metadata is the column's real type, and the low byte has bits 0 to 7 of the length. The server
+    stores bits 8 and 9 of the length inverted in bits 4 and 5 of the real type.
 
     >>> char_length(65029), char_length(52988)
     (5, 1020)
