@@ -71,12 +71,12 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
     """With --raw: name the tables in every Query event (WL#40). Servers do not read such files."""
 
     def target_objects(self) -> list[str]:
-        """Return the tables that exist on the target, which is the server that will execute the printed text.
+        """Return LIKE patterns for the names (``db.table``) of the tables that exist on the target, which is the server
+        that will execute the printed text.
 
-        The result has LIKE patterns for ``db.table``, from the option ``--target-has``. If a value of the option is a
-        server's address (``mysql://``), that server is asked for the names of its tables and other objects. Raises
-        OptionError for a wrong address, and ConnectionLost, TlsError or SourceRefused for a server that cannot be
-        asked.
+        The patterns are the values of the option ``--target-has``. In place of a value that is a server's address
+        (``mysql://``), the result has the names of this server's tables and other objects. Raises OptionError for a
+        wrong address, and ConnectionLost, TlsError or SourceRefused for a server that cannot be asked.
         """
         from dumpfilter.receiver.login import objects_of
         from dumpfilter.receiver.url import is_source_url

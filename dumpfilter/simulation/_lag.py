@@ -17,9 +17,11 @@ sorted sample.
 @kernel
 def select(lags: Int32s2, samples: Int32s2, ranks: Int64s, found: Int64s2):
     """Find for each row of ``lags`` and each of the indexes ``ranks`` the number that would have this index if the row
-    were sorted. Write the numbers into ``found``, which has a row for each row of ``lags``.
+    were sorted. Write the numbers into ``found``, which has a row for each row of ``lags``, and a column for each of
+    ``ranks``.
 
-    The lags are not negative. ``samples`` has some of the lags of each row, sorted.
+    The lags are not negative. ``samples`` has some of the lags of each row, sorted, from which the search guesses where
+    the number is.
     """
     for row in range(len(lags)):
         for i in range(len(ranks)):

@@ -199,8 +199,9 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the changed ``topology`` with which a variant of an experiment is run. A variant is a way to bring the
-    binlog to the slaves. Other nodes may filter, or MySQL or MariaDB servers replace slaves.
+    """Return a copy of ``topology`` that is changed for a variant of an experiment. A variant is a way to bring the
+    binlog to the slaves. Depending on the variant, the master or the slaves filter, or MySQL or MariaDB servers replace
+    the slaves.
 
     Raises OptionError for a variant that the topology does not support.
     """

@@ -173,7 +173,8 @@ class References:
         they have the same GTID set, or at ``deadline``, a time of ``time.monotonic``.
 
         Raises StartFailed if the reference does not start. Raises NotCaughtUp if a server has not caught up in time,
-        still applies transactions, or cannot be asked, and for a replica to which no reference can be made.
+        still applies transactions, or does not answer. Raises NotCaughtUp, too, for a replica that reads one source
+        over two channels with different filters, since no reference is then possible.
         """
         try:
             return self._check(node.server, *self._reference(node), deadline)

@@ -743,8 +743,8 @@ def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
 
 
 class Files(TestbedNode):
-    """A node of a topology that is a set of binlog files without a server: a replayed recording, or a generated
-    workload.
+    """A node of a topology that is a set of binlog files without a server: a recording, whose binlogs are replayed, or
+    a generated workload.
 
     The files are written over time, as by a server, or are complete at once.
     """

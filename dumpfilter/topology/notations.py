@@ -441,8 +441,9 @@ def master(name: str, reads: Source, **keys: Any) -> Node:
 
 
 def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
-    """Return the node of a slave of dumpfilter. ``reads`` are its sources. A slave reads masters and other slaves.
-    :func:`make_topology` inserts a master before a server, a recording or a workload.
+    """Return the node of a slave of dumpfilter. ``reads`` are its sources. A slave reads masters and other slaves. If a
+    source is a server, a recording (replayed binlogs) or a workload (generated binlogs), :func:`make_topology` inserts
+    a master between the source and the slave.
 
     ``keys`` are ``rules``, ``link``, ``options`` and ``tls``. A source that :func:`read` made has rules and a link of
     its own. Raises OptionError for a wrong key or value.
