@@ -115,8 +115,8 @@ class _Table(NamedTuple):
     None when the slave's filter, or the server id or domain of the transaction, drops the table's rows.
     """
     hits: tuple[BaseRuleKind, ...]
-    """The kinds of filter rules that decide about this table's rows. The slave counts the uses of rules, as a server
-    does.
+    """The kinds of filter rules that decide about this table's rows. The slave counts how often each kind decides, as a
+    server does.
     """
 
 
@@ -153,7 +153,9 @@ class EventApplier:
         self._origin = origin if origin is not None and origin.is_on else None
         self._on_complete = on_complete
         self.hits: Counter[BaseRuleKind] = Counter()
-        """The number of uses of filter rules since :meth:`take_hits` was last called, by kind of rule."""
+        """The number of hits (matches with events) of filter rules since :meth:`take_hits` was last called, by kind of
+        rule.
+        """
         self._is_unwanted_origin = False
         self._groups = Groups()
         self._gtid: Gtid | None = None

@@ -175,11 +175,11 @@ class Applying(Owner, Protocol):
         """
 
     def hit(self, hits: Hits) -> None:
-        """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
-        Replicate_Do_DB.
+        """Add new rule hits (matches of filter rules with events) to the channel's counts. ``hits`` has their numbers
+        by kind of rule, such as Replicate_Do_DB.
 
-        The applier reports its own uses of rules, and the master's. The relay log holds the master's uses in its Gap
-        events, which stand for dropped events.
+        The applier reports the hits of its own filter, and those on the master. The relay log has the master's numbers
+        in its Gap events, which stand for dropped events.
         """
 
 
@@ -207,8 +207,8 @@ class SqlThread(ChannelThread):
         self._filtered_by: tuple[NameRules, list[str]] | None = None
         """The collation and the imposed filters of :attr:`_applier`."""
         self._pending: Hits = Counter()
-        """The uses of filter rules on the master that belong to the next transaction. In the relay log they stand
-        before this transaction.
+        """The rule hits (matches of filter rules) that the master has counted in the next transaction. The relay log
+        tells their numbers before this transaction.
         """
         owner.target.restore(place.saved.target)
 

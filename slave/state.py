@@ -353,7 +353,9 @@ class CountersInfo(Info):
     - ``sql_errors``: the errors that ended the SQL thread.
     """
     hits: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """The number of uses of filter rules of each kind, by the kind's option (such as ``replicate-do-db``)."""
+    """The number of hits (matches with events) of filter rules of each kind, by the kind's option (such as
+    ``replicate-do-db``).
+    """
     last_io_error: str = ""
     last_io_error_at: float = 0.0
     last_sql_error: str = ""

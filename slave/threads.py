@@ -111,8 +111,8 @@ class Owner(Protocol):
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the damaged part of the relay log, so that the master sends it again, and start the threads again.
-        The run of ``finder``, the calling thread, has ended because of the damage. Return False if the damage came
-        back too often, so that it is the error of this run.
+        The run of ``finder``, the calling thread, has ended because of the damage. Return False if the damage came back
+        too often. The run then ends with the error ``damage``.
         """
 
     def ended(self, thread: ChannelThread) -> None:
@@ -268,8 +268,8 @@ class ChannelCounters:
         self._add({"connections": 1})
 
     def count_hits(self, hits: Hits) -> None:
-        """Add new uses of filter rules to the counts. ``hits`` has the number of new uses by kind of rule, such as
-        Replicate_Do_DB.
+        """Add new rule hits (matches of filter rules with events) to the counts. ``hits`` has their numbers by kind of
+        rule, such as Replicate_Do_DB.
         """
         self._add({kind.option: count for kind, count in hits.items()}, to="hits")
 
@@ -285,7 +285,7 @@ class ChannelCounters:
         self, more: Mapping[str, int], *, to: Literal["counts", "hits"] = "counts", **newest: Any
     ) -> None:
         """Add the numbers ``more`` to the channel's counts of the same names. ``to`` says which counts these are:
-        events, bytes and errors (``counts``), or uses of filter rules (``hits``).
+        events, bytes and errors (``counts``), or matches of filter rules (``hits``).
 
         ``newest`` has new values for single fields of :class:`CountersInfo`, such as ``last_io_error``.
         """

@@ -486,8 +486,8 @@ def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, li
 def _fill_subjects(words, filters, n_filters, first, stop):
     """Fill the columns ``first`` up to, but without, ``stop`` of ``words``, uint64 with three rows and a column for
     each table or statement. Bit j of an entry is about filter j. The row W_SEND says whether the filter sends the
-    events of the table or statement. W_UNDECIDED says whether it cannot decide, and W_HIT whether hits of its rules
-    must be counted.
+    events of the table or statement. W_UNDECIDED says whether the filter cannot decide about them. W_HIT says whether
+    hits (matches) of the filter's rules must be counted.
 
     The bits come from the filters' flags, whose memory addresses are in the first ``n_filters`` rows of ``filters``.
     """

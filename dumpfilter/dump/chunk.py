@@ -2,8 +2,8 @@
 bytes.
 
 A slave gets no event of a transaction that the master drops whole. The slave still needs the transaction's GTID, the
-position after the transaction, and the hits (uses of filter rules) of the dropped events. A gap holds all three for a
-run of consecutive dropped transactions. A gap also says before which byte of the chunk's events it lies, so that the
+position after the transaction, and the hits (matches of filter rules) of the dropped events. A gap holds all three for
+a run of consecutive dropped transactions. A gap also says before which byte of the chunk's events it lies, so that the
 slave knows the GTID set after each transaction that it applies.
 
 Events are also dropped inside a transaction that is sent in part. Their hits are in a gap without an end position,
@@ -34,7 +34,7 @@ Integers = npt.NDArray[np.int64]
 @dataclass(slots=True, eq=False)
 class Gaps:
     """The gaps of one chunk (a message to a slave). A gap stands for consecutive transactions that the master dropped
-    at one position in the chunk. A gap has the transactions' GTIDs, the hits (uses of filter rules) of their events,
+    at one position in the chunk. A gap has the transactions' GTIDs, the hits (matches of filter rules) of their events,
     and the binlog position after them. A gap for no transaction only has hits of events that are dropped inside the
     next transaction.
 
@@ -49,7 +49,7 @@ class Gaps:
     The columns are the number of the GTID source, the first and the last transaction number of a run.
     """
     hits: Integers
-    """The hits (rule uses) of dropped events, int64 of shape (k, 2): the index of the kind of rule in
+    """The hits (matches of filter rules) of dropped events, int64 of shape (k, 2): the index of the kind of rule in
     ``SLAVE_RULE_KINDS``, and the count.
     """
 

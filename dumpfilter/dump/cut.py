@@ -3,10 +3,10 @@
 
 For each filter :func:`cut` goes through the transactions of a segment. The 64-bit words that
 :mod:`dumpfilter.dump.atoms` has filled say which filters are sent a transaction whole, in part or not at all. One loop
-makes a chunk's byte ranges, gaps (dropped transactions), rule uses, GTIDs and counts.
+makes a chunk's byte ranges, gaps (dropped transactions), rule hits (matches of filter rules), GTIDs and counts.
 
-The arrays of :class:`Done` hold the chunks of all filters one after the other. Chunk plans are views of copies of
-these arrays.
+The arrays of :class:`Done` hold the chunks of all filters one after the other. Chunk plans are views of copies of these
+arrays.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Carry(NamedTuple):
     rows_kept: bool
     """Whether rows of the open statement have been sent to the slave."""
     hits: Integers
-    """The rule uses (hits) of the transaction's dropped events, with the columns ``HIT_...`` of
+    """The rule hits (matches of filter rules) of the transaction's dropped events, with the columns ``HIT_...`` of
     :mod:`dumpfilter.dump.cut`.
     """
 

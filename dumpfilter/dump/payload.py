@@ -46,7 +46,7 @@ number of dumps.
 @dataclass(frozen=True, slots=True)
 class KeptPayload:
     """The part of a compressed transaction (Transaction_payload event) that one filter sends, with the counts of
-    undecided inner events and of rule uses.
+    undecided inner events and of rule hits (matches of filter rules).
     """
 
     size: int

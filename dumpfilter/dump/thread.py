@@ -344,8 +344,8 @@ class DumpThread:
         """Whether the filter's decisions about tables alone decide the next transactions, if these are plain row
         changes. Then a decision can be cached and used for other transactions with the same tables.
 
-        The value is False inside a transaction, if the slave leaves out transactions, and with an imposed filter, which
-        the master's operator sets.
+        The value is False inside a transaction, if transactions are left out that the slave does not need, and with an
+        imposed filter, which the master's operator sets.
         """
         return not (self.in_transaction or self.flags.boundary or self.exclusion.is_on)
 

@@ -86,7 +86,8 @@ def encode_query_event(
 
     If ``new`` announces tables info (Query events that name their statements' tables), the new event names ``tables``.
     The event keeps its end_log_pos and gets a new checksum. Raises BinlogCorrupt for a damaged event, and
-    BinlogUnsupported if a file has an unknown format of Query events. Both errors are without file and position.
+    BinlogUnsupported if a file has an unknown format of Query events. Neither error names the file and position, which
+    the caller must add.
     """
     header = EventHeader.unpack(event)
     body = encode_query(

@@ -111,9 +111,10 @@ class XaEnds(NamedTuple):
         return bool(ends) and (bool(self.older) or any(xid in self.is_sent for xid in ends))
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
-        """Return a segment's columns in which an XA COMMIT or XA ROLLBACK is marked as dropped (SKIP) if the slave was
-        not sent a part of the prepared transaction. If the slave was sent a part, and the filter in force would drop
-        the end, the end is marked as sent (KEPT). If this is not known, the filter in force decides.
+        """Return the columns of a segment (a part of a binlog file) in which each end of an XA transaction, XA COMMIT
+        or XA ROLLBACK, is decided. The end is marked as dropped (SKIP) if the slave was not sent a part of the prepared
+        transaction. If the slave was sent a part, but the filter in force would drop the end, the end is marked as sent
+        (KEPT). If it is not known what the slave was sent, the filter in force decides.
 
         ``first`` is the number of the first transaction to decide. The slave already has earlier transactions, and
         those that ``columns`` mark as SKIP. An end with this mark stays dropped. ``flags`` are the decisions of the
@@ -144,14 +145,16 @@ class XaEnds(NamedTuple):
     def _was_sent(
         self, segment: Segment, txn_subject: Ints, first: int, event: int, holds: int, flags: TableFlags
     ) -> bool:
-        """Tell whether the slave was sent a part of the XA transaction that event number ``event`` of ``segment``
-        prepares.
+        """Tell whether the slave was sent a part of the XA transaction that event number ``event`` of ``segment`` (a
+        part of a binlog file) prepares.
+
+        Transactions from number ``first`` on are decided in this segment, by the filter in force, unless they have SKIP
+        in ``txn_subject``. The slave already has all others. If this dump has sent such a transaction earlier, the
+        decision is known. Otherwise the slave has the transaction from an earlier dump. Then the filters of the earlier
+        dumps decide, or the filter with which this dump began.
 
         ``holds`` is the number that stands for all tables and statements of the XA transaction, and ``flags`` are the
-        decisions of the filter in force about such numbers. The slave already has the transactions before number
-        ``first``, and those with SKIP in ``txn_subject``. This dump may have decided those before ``first`` in a
-        smaller segment. Otherwise the filters of the slave's earlier dumps decide, or the filter with which this dump
-        began.
+        decisions of the filter in force about such numbers.
         """
         txn, earlier = segment.transaction_of(event), self.earlier
         if txn >= first and txn_subject[txn] != R.SKIP:

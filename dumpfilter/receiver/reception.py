@@ -84,8 +84,8 @@ class Turns(Protocol):
     """The interface to an asyncio loop that receives a source's events and also sends them to the master's slaves.
     While few events arrive, this loop reads the source's socket, and the receiving thread sleeps.
 
-    With the receiving thread, each commit would wake two threads: first the receiving thread, and then the loop's
-    thread.
+    If the receiving thread read the socket instead, each commit would wake two threads: first the receiving thread, and
+    then the loop's thread.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]) -> None:

@@ -266,11 +266,13 @@ class Gap(NamedTuple):
     offset: int
     """The number of bytes of the chunk's events before the gap."""
     end: int
-    """The binlog position after the dropped transactions; 0 for a gap that only has rule uses."""
+    """The binlog position after the dropped transactions; 0 for a gap that only has rule hits (matches of filter
+    rules).
+    """
     runs: list[list[int]]
     """The GTIDs of the dropped transactions, as :func:`runs_of` returns them."""
     hits: Mapping[int, int]
-    """The rule uses by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
+    """The numbers of rule hits (matches of filter rules), by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
 
 
 def few_gaps_to_proto(few: Sequence[Gap], key_of: Callable[[int], SourceKey]) -> bytes:
@@ -343,8 +345,8 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
 
 
 def hits_from_numbers(counts: dict[int, int]) -> Hits:
-    """Return the numbers of hits (uses of filter rules) by kind of rule. ``counts`` has them by the number that the
-    protocol gives to a kind.
+    """Return the numbers of rule hits (matches of filter rules with events) by kind of rule. ``counts`` has these
+    numbers by the number that the gRPC protocol gives to each kind.
 
     Kinds that only a newer master knows are left out.
     """
@@ -393,8 +395,8 @@ class EventProof:
             self._finish(events[end:])
 
     def _finish(self, piece: bytes | memoryview) -> int:
-        """Check the beginning of ``piece``, the next bytes of the stream, which belongs to an event that an earlier
-        piece began. Return the number of bytes that belong to this event.
+        """Check the beginning of ``piece``, the next bytes of the stream. It belongs to an event that began in an
+        earlier piece. Return the number of bytes that belong to this event.
 
         If the event does not end in ``piece``, the number is the whole length of ``piece``. Raises StreamDamaged for an
         impossible length or a wrong checksum.
