@@ -1,15 +1,19 @@
-"""The division of a binlog set into ranges, and the reading of a range, about 16 MiB (a block) at a time.
+"""The division of a binlog set into ranges, and the reading of a range, some MiB (a block) at a time.
 
 A range is a sequence of complete transactions in one file, which one task reads. A range also records the XA
 transactions that end in the range but were prepared in an earlier one. A task therefore needs no other range, and tasks
 can run in any order on any machine.
 
-The index pass is a fast scan of binlog files that divides them into ranges. The pass reads event headers and table
-names, and parses no statements. Checksums are verified only if damaged files are to be skipped. Each file can be
-indexed by a separate task.
+A job guesses the beginnings of its ranges, so that it reads each file once (:func:`read_set`). A range begins with
+bytes that look like a Gtid event. The first range of a file begins with the file, and each task checks that its range
+ends with a transaction. If no task fails, each guess is therefore a transaction boundary.
 
-A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables of
-its prepared transaction, which may be in an earlier range.
+After a wrong guess or any other error, the index pass divides the files. It is a fast scan that reads event headers and
+table names, and parses no statements. Checksums are verified only if damaged files are to be skipped. Each file can be
+indexed by a separate task. A Spark query needs the index pass, because its tasks cannot run again.
+
+A set with XA transactions may need a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables
+of its prepared transaction, which may be in an earlier range.
 """
 
 from __future__ import annotations
@@ -18,14 +22,16 @@ import hashlib
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import TypeVar, Unpack
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.errors import (
     BinlogCorrupt,
     BinlogError,
@@ -34,11 +40,11 @@ from dumpfilter.base.errors import (
     BinlogUnsupported,
 )
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventType, numbers_at
 from dumpfilter.binlog.format import DEFAULT_NAMES, FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.index.addresses import local_bytes
+from dumpfilter.index.addresses import file_name, local_bytes
 from dumpfilter.index.fileset import (
     BinlogFile,
     BinlogSet,
@@ -49,10 +55,10 @@ from dumpfilter.index.fileset import (
 )
 from dumpfilter.index.opened import OpenedEvents
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.index.segment import ALWAYS
+from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
-from dumpfilter.spark_jobs.engines import Amount, Runner, step
+from dumpfilter.spark_jobs.engines import Amount, Runner, ThreadRunner, step
 from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
 
 Held = tuple[Subject, ...] | None
@@ -80,6 +86,10 @@ class Range:
     prepared: tuple[tuple[Xid, Held], ...] = ()
     """The XA transactions that end in the range but were prepared in an earlier range, with their tables and
     statements. Empty until :func:`follow_xa` has found them.
+    """
+    last: bool | None = None
+    """None if the range ends exactly at ``end``. Otherwise the range ends with the file, whose size was ``end`` when
+    the range was guessed, and the value is that of :attr:`FilePart.last`.
     """
     names: NameRules = DEFAULT_NAMES
     """The rules for comparing names of schemas and tables, which filters need: those of the server that wrote the
@@ -155,27 +165,33 @@ def blocks_of(
         options: those of the scan, such as whether statements are read.
 
     After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
-    cancelled. Raises BinlogError with file and position for a damaged or truncated file.
+    cancelled. Raises BinlogError with file and position for a damaged or truncated file, and if the range does not end
+    with a complete transaction.
     """
     prepared = {
         xid: ALWAYS if held is None else subjects.any_of(map(subjects.number_of, held))
         for xid, held in wanted.prepared
     }
-    segment_size = min(block_size, wanted.end - wanted.start)
+    # The byte more shows the scan that the file ends.
+    segment_size = min(block_size, wanted.end - wanted.start + 1)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size, **options)
-    reader.limit = wanted.end
+    reader.limit = wanted.end if wanted.last is None else None
     reader.rewind(wanted.start if with_head else max(wanted.start, file.first_event), ScanPoint(prepared))
-    while (begin := reader.position) < wanted.end:
-        segment = reader.next()
-        if segment is None:
-            file.read(begin, wanted.end - begin)
-            raise BinlogCorrupt(
-                "the events from here on are not those that the file had when it was indexed; run the command again",
-                file=file.name,
-                position=begin,
-            )
+    begin = reader.position
+    while (segment := reader.next()) is not None:
         yield OpenedEvents(segment, reader.data)
         step(segment.end - begin)
+        begin = segment.end
+    if wanted.last is not None:
+        reader.check_end(last=wanted.last)
+    elif begin < wanted.end:
+        file.read(begin, wanted.end - begin)
+    if (wanted.last is None and begin < wanted.end) or reader.in_transaction:
+        raise BinlogCorrupt(
+            "the events from here on are not those that the file had when it was indexed; run the command again",
+            file=file.name,
+            position=begin,
+        )
 
 
 _PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
@@ -255,7 +271,7 @@ class FileIndex:
     times: TimeSpans = ()
     """The time intervals that contain the events of the file's transactions. The events' timestamps need not ascend."""
     has_xa: bool = False
-    """Whether the file has an XA_prepare event, or a statement XA COMMIT or XA ROLLBACK. Events inside compressed
+    """Whether the part may end an XA transaction that was prepared before the part. Events inside compressed
     transactions do not count.
     """
     damage: Damage | None = None
@@ -267,6 +283,79 @@ class FileIndex:
         Gtid_list event. Another file that later gets the same name has another digest.
         """
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
+
+    def add(self, events: Segment, file: BinlogFile) -> Ints:
+        """Add the data of the next events of ``file`` to this object, except the bounds of ranges and the end. Return
+        the ascending offsets at which transactions end, bytes.
+
+        Raises BinlogUnsupported if the format of events changes inside the file.
+        """
+        if events.type[0] == EventType.FORMAT_DESCRIPTION:
+            found, before = events.format_description, file.format_description
+            if (found.checksum, found.post_header_lengths) != (before.checksum, before.post_header_lengths):
+                raise BinlogUnsupported(
+                    "the format of events changes inside the file, as in a relay log; use the binlogs it came from",
+                    file=file.name,
+                    position=events.start,
+                )
+        # A server's own events between transactions (Format_description, Rotate) have the time at which the file was
+        # written, which for restored data is another one.
+        times, is_transaction = events.time, events.txn_source != R.KEPT
+        if not is_transaction.all():
+            times = times[events.role & R.ROLE_MASK != R.FILE]
+            if not self.transactions:
+                # The head of a relay log has an event that names the master.
+                before_first = events.type[: events.txn_event[np.argmax(np.append(is_transaction, True))]]
+                for event in np.flatnonzero(np.isin(before_first, _PROLOGS)).tolist():
+                    self.prolog = file.read(int(events.offset[event]), int(events.size[event]))
+        self.times = joined([self.times, spans_of(times)])
+        self.has_xa |= bool(events.unknown_ends) or bool((events.subject == R.PENDING_XA).any())
+        # An event between two transactions counts as a transaction.
+        self.transactions += int(np.count_nonzero(is_transaction)) - events.open
+        last_events = events.txn_event[1 : len(events.txn_event) - events.open] - 1
+        ends: Ints = events.offset[last_events] + events.size[last_events]
+        return ends
+
+
+PROBE = 16 << 10
+"""The number of bytes at each end of a file that go into its digest. The beginning contains the file's creation
+time, and the end its last transactions.
+"""
+
+
+@dataclass(frozen=True)
+class FileVersion:
+    """The data by which a later run recognizes an unchanged file: its path, size, modification time and digest. Files
+    with equal versions are taken to have equal content.
+    """
+
+    path: str
+    size: int
+    modified: int
+    """The time of the last modification, nanoseconds since 1970; 0 if the file system does not record it."""
+    digest: str
+    """A digest of the file's first and last bytes."""
+
+    @property
+    def marks(self) -> set[object]:
+        """Two keys of the file: its path, and the name, size and digest that a copy shares."""
+        return {self.path, (file_name(self.path), self.size, self.digest)}
+
+
+def version_of(path: str) -> FileVersion | None:
+    """Return the version of the file ``path`` (a path or URI), by which a later run recognizes an unchanged file.
+    Return None for a file that cannot be opened or read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with open_file(path) as file:
+            modified, size = file.modified, file.size
+            digest.update(file.read_up_to(0, min(PROBE, size)))
+            digest.update(file.read_up_to(max(0, size - PROBE), min(PROBE, size)))
+    except BinlogError:
+        # The job opens the file again, and tells the user what is wrong.
+        return None
+    return FileVersion(path, size, modified, digest.hexdigest())
 
 
 NO_LIMIT = 1 << 62
@@ -358,29 +447,8 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         segment_size=min(options.block_size, SEGMENT_SIZE),
     )
     reader.rewind(first)
-    is_begun = False
     while (events := reader.next()) is not None:
-        if events.type[0] == EventType.FORMAT_DESCRIPTION:
-            found, before = reader.format_description, file.format_description
-            if (found.checksum, found.post_header_lengths) != (before.checksum, before.post_header_lengths):
-                raise BinlogUnsupported(
-                    "the format of events changes inside the file, as in a relay log; use the binlogs it came from",
-                    file=file.name,
-                    position=events.start,
-                )
-        role = events.role & R.ROLE_MASK
-        if not is_begun:
-            # The head of a relay log has an event that names the master.
-            of_transactions = np.flatnonzero((role != R.FILE) & (role != R.GAP))
-            is_begun = len(of_transactions) > 0
-            before_first = events.type[: of_transactions[0]] if is_begun else events.type
-            for event in np.flatnonzero(np.isin(before_first, _PROLOGS)).tolist():
-                index.prolog = file.read(int(events.offset[event]), int(events.size[event]))
-        is_xa = (events.subject == R.PENDING_XA) | (events.type == EventType.XA_PREPARE)
-        index.has_xa |= bool(is_xa.any())
-        # An event between two transactions counts as a transaction.
-        last_events = np.flatnonzero(events.role & R.ENDS)
-        ends = events.offset[last_events] + events.size[last_events]
+        ends = index.add(events, file)
         ends = ends[: np.searchsorted(ends, part.end, "right")]
         is_full = len(ends) > 0 and ends[-1] >= most
         ends = ends[: max(int(np.searchsorted(ends, most, "right")), int(index.end == first))]
@@ -389,11 +457,6 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
         if len(ends):
             index.end = int(ends[-1])
         index.bounds = tuple(bounds)
-        # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
-        # restored data is another one.
-        index.times = joined([index.times, spans_of(events.time[role != R.FILE])])
-        of_last = role[last_events]
-        index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
         step(events.end - events.start)
         if is_full or events.end >= part.end:
             return
@@ -494,6 +557,15 @@ class IndexedSet:
     The end of an XA transaction with unknown tables goes to every output that receives any of these tables and
     statements.
     """
+    is_guessed: bool = False
+    """Whether the beginnings of ranges were guessed, and not found by the index pass."""
+
+    @property
+    def has_xa(self) -> bool:
+        """Whether any file of the set may end an XA transaction that was prepared in another range. Events inside
+        compressed transactions do not count.
+        """
+        return any(one.has_xa for one in self.files)
 
     @property
     def newest(self) -> FormatDescription:
@@ -536,36 +608,28 @@ class IndexedSet:
         ]
 
 
-def index_set(
-    source: str | Path | Sequence[str | Path],
-    run: Runner,
-    options: ReadOptions,
-    *,
-    is_wanted: Callable[[str], bool] = lambda path: True,
-    follows_xa: bool = True,
-) -> IndexedSet:
-    """Divide the files of a binlog set into ranges (sequences of complete transactions), with one task for each file.
+def parts_of(source: str | Path | Sequence[str | Path]) -> list[FilePart]:
+    """Return a part for each file of a binlog set, in binlog order, which is the whole file.
 
-    If the set has XA transactions and ``follows_xa`` is True, a second step matches those whose XA PREPARE and end are
-    in different ranges. ``source`` is the set's index file, a directory with an index file, or a list of binlog files.
-    ``run`` executes the tasks, in threads or on Spark. A file for whose address ``is_wanted`` returns False is not
-    opened.
-
-    Raises BinlogError with file and position for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged
-    parts are skipped instead, and the error is raised only if no file can be opened or the operating system cannot read
-    one. Raises OptionError for an address with a syntax error.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. Raises BinlogError if
+    the set cannot be opened, and OptionError for an address with a syntax error.
     """
     paths = BinlogSet.open(source).addresses
-    parts = [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
-    parts = [one for one in parts if is_wanted(one.path)]
-    return index_parts(parts, run, options, follows_xa=follows_xa)
+    return [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
 
 
 def index_parts(
     parts: Sequence[FilePart], run: Runner, options: ReadOptions, *, follows_xa: bool = True
 ) -> IndexedSet:
-    """Divide parts of the files of a binlog set, in binlog order, into ranges (sequences of complete transactions). The
-    arguments and errors are those of :func:`index_set`.
+    """Divide parts of the files of a binlog set, in binlog order, into ranges (sequences of complete transactions),
+    with one task for each file. ``run`` executes the tasks, in threads or on Spark.
+
+    If the set has XA transactions and ``follows_xa`` is True, a second step matches those whose XA PREPARE and end are
+    in different ranges.
+
+    Raises BinlogError with file and position for a missing or damaged file. With ``options.on_corrupt="skip"``, damaged
+    parts are skipped instead, and the error is raised only if no file can be opened or the operating system cannot read
+    one.
     """
     amount = Amount("files", local_bytes([one.path for one in parts]))
     files = tuple(run(partial(index_file, options=options), parts, "indexing", amount=amount))
@@ -573,10 +637,10 @@ def index_parts(
         damage = files[0].damage
         assert damage is not None
         raise BinlogMissing(f"no file of the set can be read; the first: {damage.reason}", file=damage.file)
-    found = (one for index in files for one in ranges_of(index))
-    ranges = [replace(one, number=number) for number, one in enumerate(found)]
-    if not (follows_xa and any(one.has_xa for one in files)):
-        return IndexedSet(files, tuple(ranges))
+    ranges = _numbered(map(ranges_of, files))
+    indexed = IndexedSet(files, tuple(ranges))
+    if not (follows_xa and indexed.has_xa):
+        return indexed
     look = partial(look_for_xa, block_size=options.block_size)
     looks = run(look, ranges, "following XA transactions", amount=amount_of(ranges))
     ranges, unknown = follow_xa(ranges, looks)
@@ -586,7 +650,133 @@ def index_parts(
     return IndexedSet(files, tuple(ranges), len(unknown), everything)
 
 
+def _numbered(ranges: Iterable[Sequence[Range]]) -> list[Range]:
+    return [replace(one, number=number) for number, one in enumerate(chain(*ranges))]
+
+
+_WINDOW = 16 << 10
+"""The number of bytes that are read at a time to find the beginning of a transaction."""
+
+_SEARCHED = 1 << 20
+"""The number of bytes after an offset in which the beginning of a transaction is searched."""
+
+_OPENED = 16
+"""The number of files that are divided at once. A read of a remote file waits for a reply."""
+
+_MOST_GUESSED = 256 << 20
+"""The maximum size of a guessed range, bytes. If a range would be larger, the index pass divides the set. Several tasks
+can then read a file without GTIDs.
+"""
+
+
+def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | None:
+    """Find the first bytes at or after the byte offset ``offset`` that look like the Gtid event of a transaction.
+    Return their offset and the event's timestamp, or None if there are none within 1 MiB.
+
+    The event must tell its end position, as in a server's own binlog. A value inside another event may look alike.
+    """
+    for begin in range(offset, offset + _SEARCHED, _WINDOW):
+        data = np.frombuffer(file.read_up_to(begin, _WINDOW + HEADER_LENGTH), np.uint8)
+        at = np.flatnonzero(np.isin(data[4 : 5 - HEADER_LENGTH], [*GTIDS]))
+        end = begin + at + numbers_at(data, at + 9, 4)
+        at = at[numbers_at(data, at + 13, 4) == end & 0xFFFFFFFF]
+        if len(at):
+            return begin + int(at[0]), int(numbers_at(data, at[:1], 4)[0])
+    return None
+
+
+def _guess_ranges(part: FilePart, range_size: int) -> tuple[FileIndex, list[Range]]:
+    """Divide a binlog file into ranges of about ``range_size`` bytes, without reading all of it. Return the ranges, and
+    an index whose time intervals contain only one transaction of each range.
+
+    A range begins where a transaction seems to begin. A task that reads the range before it fails if none does. Raises
+    BinlogError if the file cannot be opened, or if a range is larger than :data:`_MOST_GUESSED`.
+    """
+    with open_file(part.path) as file:
+        index = FileIndex(part.number, part.path, file.name, format_description=file.format_description.raw)
+        index.end = file.size
+        offset = file.first_event
+        bounds, times = [offset], []
+        while offset < index.end:
+            if (found := _begin_of_transaction(file, offset)) is not None:
+                offset, time = found
+                times.append(time)
+                bounds += [offset] if len(times) > 1 else []
+            offset += range_size
+    bounds.append(index.end)
+    if max(np.diff(bounds)) > max(range_size, _MOST_GUESSED):
+        raise BinlogUnsupported(
+            "few transactions begin with a Gtid event that tells its position", file=file.name
+        )
+    index.bounds, index.times = tuple(bounds), spans_of(np.array(times, np.uint32))
+    ranges = ranges_of(index)
+    return index, [*ranges[:-1], replace(ranges[-1], last=part.last)]
+
+
 S = TypeVar("S")
+
+
+def read_set(
+    source: str | Path | Sequence[str | Path],
+    run: Runner,
+    options: ReadOptions,
+    task_of: Callable[[IndexedSet], Callable[[Sequence[Range]], S]],
+    label: str,
+) -> tuple[IndexedSet, list[S]]:
+    """Read the files of a binlog set in tasks of :class:`ReadRanges`. Return the set's index, and the tasks' results in
+    binlog order.
+
+    The files are read once. The beginnings of ranges are guessed, and each task checks that the next range begins where
+    its own ends. If a task fails, or if an XA transaction ends in another range than it was prepared in, the index pass
+    divides the files, and the tasks read them again.
+
+    Parameters:
+        source: the set's index file, a directory with an index file, or a list of binlog files.
+        run: executes the tasks, in threads or on Spark.
+        options: those of the tasks.
+        task_of: makes the tasks' function, given the set's index. While the ranges are guessed, this index lacks the
+            prolog and the number of transactions of files, and their times are incomplete.
+        label: the name of the work for the progress bar.
+
+    Raises the errors of :func:`parts_of`, of :func:`index_parts` and of the tasks.
+    """
+    parts = parts_of(source)
+
+    def results_of(indexed: IndexedSet) -> list[tuple[S, list[FileIndex]]]:
+        task = partial(_with_indexes, task_of(indexed))
+        groups = grouped(indexed.ranges, options.range_size, run)
+        return run(task, groups, label, amount=amount_of(indexed.ranges)) or [task(())]
+
+    with suppress(BinlogError):
+        guess = partial(_guess_ranges, range_size=options.range_size)
+        guessed = ThreadRunner(_OPENED)(guess, parts, "dividing")
+        ranges = tuple(_numbered(ranges for _, ranges in guessed))
+        found = results_of(IndexedSet(tuple(index for index, _ in guessed), ranges, is_guessed=True))
+        indexes = groupby(chain(*(of_group for _, of_group in found)), lambda one: one.number)
+        files = tuple(_joined(list(of_file)) for _, of_file in indexes)
+        indexed = IndexedSet(files, ranges, is_guessed=True)
+        if not indexed.has_xa:
+            return indexed, [result for result, _ in found]
+    indexed = index_parts(parts, run, options)
+    return indexed, [result for result, _ in results_of(indexed)]
+
+
+def _joined(parts: Sequence[FileIndex]) -> FileIndex:
+    """Return the index of a file, given those of all its ranges in order."""
+    return replace(
+        parts[-1],
+        start=parts[0].start,
+        transactions=sum(one.transactions for one in parts),
+        prolog=parts[0].prolog,
+        times=joined(one.times for one in parts),
+        has_xa=any(one.has_xa for one in parts),
+    )
+
+
+def _with_indexes(task: Callable[[Sequence[Range]], S], ranges: Sequence[Range]) -> tuple[S, list[FileIndex]]:
+    """Call a task of :class:`ReadRanges`. Return its result with the indexes of the ranges that it read."""
+    _of_thread.indexes = []
+    return task(ranges), indexes_of_task()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -600,21 +790,33 @@ class ReadRanges:
     """The id of the job, by which the tasks of one thread find the state that they share."""
 
     def blocks(
-        self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
+        self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers, times: int = 1
     ) -> Iterator[OpenedEvents]:
-        """Yield the scanned events of the range ``wanted`` (a part of the open ``file``), in blocks of about
-        ``options.block_size`` bytes.
+        """Yield the scanned events of the range ``wanted`` (a part of the open ``file``), in blocks of about ``times``
+        times ``options.block_size`` bytes.
 
         ``subjects`` numbers tables and statements. ``sources`` numbers GTID sources (server UUIDs, or MariaDB's domain
         and server ids). The scan adds new ones to both. Raises BinlogError with file and position for a damaged file.
         """
-        options = self.options
-        # With ``skip`` the index pass has verified the checksums, because no task's range may contain damage.
-        verify = options.verify and options.on_corrupt == "stop"
-        return blocks_of(file, wanted, subjects, sources, verify=verify, block_size=options.block_size)
+        index = FileIndex(wanted.file, wanted.path, file.name, wanted.start)
+        index.format_description = file.format_description.raw
+        index.end = max(wanted.start, file.first_event)
+        verify, block_size = self.options.verify, times * self.options.block_size
+        for block in blocks_of(file, wanted, subjects, sources, verify=verify, block_size=block_size):
+            index.add(block.segment, file)
+            index.end = block.segment.end
+            yield block
+        index.size, index.modified = file.size, file.modified
+        indexes_of_task().append(index)
 
 
 _of_thread = threading.local()
+
+
+def indexes_of_task() -> list[FileIndex]:
+    """Return the indexes of the ranges that the task of this thread has read so far."""
+    found: list[FileIndex] = vars(_of_thread).setdefault("indexes", [])
+    return found
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:

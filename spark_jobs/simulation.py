@@ -2,7 +2,7 @@
 
 Threads of this process and Spark run the same job, so both engines give equal counts.
 
-1. The driver indexes the files and divides them into ranges of complete transactions.
+1. The driver divides the files into ranges of complete transactions.
 2. Each task (:class:`CountRanges`) counts the transactions of a group of ranges.
 3. The driver joins the counts in binlog order.
 """
@@ -35,7 +35,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.plan import Clock, FilterKey, SetTraffic
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import Range, ReadRanges, amount_of, grouped, index_set, state_of_thread
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_set, state_of_thread
 
 _SECOND = int(MICROSECONDS)
 
@@ -91,12 +91,19 @@ def read_traffic(
     in the result. Raises BinlogError with file and position for a damaged binlog.
     """
     options = options or ReadOptions()
-    indexed = index_set(source, run, options)
-    given = tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
-    count = CountRanges(options=options, filters=given)
-    groups = grouped(indexed.ranges, options.range_size, run)
-    counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges))
-    traffic = join(counted or [count([])])
+
+    def given_to(indexed: IndexedSet) -> tuple[GivenFilter, ...]:
+        return tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
+
+    indexed, counted = read_set(
+        source,
+        run,
+        options,
+        lambda indexed: CountRanges(options=options, filters=given_to(indexed)),
+        "counting transactions",
+    )
+    given = given_to(indexed)
+    traffic = join(counted)
     everything = traffic.of_rows(traffic.facts.sent(None))
 
     @functools.lru_cache(_KEPT)

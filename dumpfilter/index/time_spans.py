@@ -33,7 +33,7 @@ def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
     The timestamps are Unix seconds in any order, and 0 is ignored. The result has the first and the last time of each
     span.
     """
-    times = times[times > 0]
+    times = times if times.all() else times[times > 0]
     if not len(times):
         return ()
     first, last = int(times.min()), int(times.max())

@@ -2,7 +2,7 @@
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
-1. The driver indexes the files and divides them into ranges of complete transactions. 2. Each task measures a group of
+1. The driver divides the files into ranges of complete transactions. 2. Each task measures a group of
 ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`). 3. The driver merges the measurements, and computes each
 slave's traffic (:class:`Evaluate`).
 

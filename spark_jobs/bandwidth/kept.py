@@ -23,9 +23,9 @@ from dumpfilter import __version__
 from dumpfilter.analyse.traffic.facts import COLUMNS, Conditions, Facts, Origin, merge
 from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.index.subjects import Subject
-from dumpfilter.spark_jobs.bandwidth.measured_set import FileVersion, Measured, MeasuredSet
+from dumpfilter.spark_jobs.bandwidth.measured_set import Measured, MeasuredSet
 from dumpfilter.spark_jobs.bandwidth.samples import Samples
-from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet
+from dumpfilter.spark_jobs.ranges import FileIndex, FileVersion, IndexedSet
 
 MEASUREMENTS = "measurements.parquet"
 """The name of the file with the measurements in the output directory."""

@@ -19,13 +19,11 @@ import numpy as np
 from dumpfilter.analyse.report.measures import PERIODS
 from dumpfilter.analyse.traffic.facts import Facts, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
-from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
@@ -34,56 +32,16 @@ from dumpfilter.spark_jobs.bandwidth.samples import ALONE, WHOLE, Samples
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.ranges import (
+    FileVersion,
     IndexedSet,
     Range,
     ReadRanges,
-    amount_of,
-    grouped,
-    index_set,
+    read_set,
     state_of_thread,
+    version_of,
 )
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among, schemas_or_rest
 from dumpfilter.topology.slaves_file import SlaveDefinition
-
-PROBE = 16 << 10
-"""The number of bytes at each end of a file that go into its digest. The beginning contains the file's creation
-time, and the end its last transactions.
-"""
-
-
-@dataclass(frozen=True)
-class FileVersion:
-    """The data by which a later run recognizes an unchanged file: its path, size, modification time and digest. Files
-    with equal versions are taken to have equal content.
-    """
-
-    path: str
-    size: int
-    modified: int
-    """The time of the last modification, nanoseconds since 1970; 0 if the file system does not record it."""
-    digest: str
-    """A digest of the file's first and last bytes."""
-
-    @property
-    def marks(self) -> set[object]:
-        """Two keys of the file: its path, and the name, size and digest that a copy shares."""
-        return {self.path, (file_name(self.path), self.size, self.digest)}
-
-
-def version_of(path: str) -> FileVersion | None:
-    """Return the version of the file ``path`` (a path or URI), by which a later run recognizes an unchanged file.
-    Return None for a file that cannot be opened or read.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    try:
-        with open_file(path) as file:
-            modified, size = file.modified, file.size
-            digest.update(file.read_up_to(0, min(PROBE, size)))
-            digest.update(file.read_up_to(max(0, size - PROBE), min(PROBE, size)))
-    except BinlogError:
-        # The job opens the file again, and tells the user what is wrong.
-        return None
-    return FileVersion(path, size, modified, digest.hexdigest())
 
 
 @dataclass(frozen=True)
@@ -129,6 +87,12 @@ def ask(
         for one in definitions
     ]
     return asked, filters
+
+
+_SAMPLED_BLOCKS = 4
+"""The size of a block in a range with samples, as a multiple of the usual size. A rare schema has few bytes in a small
+block, and few bytes compress worse.
+"""
 
 
 @dataclass
@@ -207,13 +171,15 @@ class MeasureRanges(ReadRanges):
         for wanted in ranges:
             nbytes += wanted.end - wanted.start
             assigner = Assigner(owners)
+            has_samples = not wanted.number % every
+            times = _SAMPLED_BLOCKS if has_samples else 1
             with open_file(wanted.path) as file:
-                for k, block in enumerate(self.blocks(file, wanted, subjects, sources)):
+                for k, block in enumerate(self.blocks(file, wanted, subjects, sources, times)):
                     was_plain, is_plain = is_plain, _is_plain(block.segment)
                     if is_plain != was_plain:
                         parts.append(_taken(tally, schema_bytes if was_plain else None))
                     tally.add(block.segment, file.read)
-                    is_sampled = not k and not wanted.number % every
+                    is_sampled = has_samples and not k
                     if is_plain and not is_sampled:
                         continue
                     shares = assigner.assign(block.segment, file.read)
@@ -300,7 +266,7 @@ class MeasuredSet:
     versions: tuple[FileVersion | None, ...]
     """The versions of the measured files (None: a file that could not be opened)."""
     indexed: IndexedSet
-    """The data about all files that the index pass found, such as damage and times, without ranges."""
+    """The data about all files, such as damage and times, without ranges."""
     measured: Measured
     options: tuple[object, ...]
     """The options of the measuring run (:attr:`BandwidthOptions.key`)."""
@@ -342,24 +308,27 @@ def measure_set(
         digest = _digest(ask(slaves, kept.indexed.newest.names)[1])
         if not kept.measured.tallied.given_only or kept.filters == digest:
             return kept
-    indexed, measured_at = index_set(source, run, options), int(time.time())
-    _, filters = ask(slaves, indexed.newest.names)
-    measure = MeasureRanges(
-        options=options,
-        filters=tuple(filters),
-        bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
-        unknown_xa_schemas=schemas_among(indexed.subjects),
-        nbytes=indexed.nbytes,
-    )
-    groups = grouped(indexed.ranges, options.range_size, run)
-    parts = run(measure, groups, "measuring", amount=amount_of(indexed.ranges)) or [measure([])]
+    measured_at = int(time.time())
+
+    def task_of(indexed: IndexedSet) -> MeasureRanges:
+        return MeasureRanges(
+            options=options,
+            filters=tuple(ask(slaves, indexed.newest.names)[1]),
+            bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
+            unknown_xa_schemas=schemas_among(indexed.subjects),
+            nbytes=indexed.nbytes,
+        )
+
+    indexed, parts = read_set(source, run, options, task_of, "measuring")
     files = tuple(replace(one, bounds=()) for one in indexed.files)
+    measured = merged(parts)
+    seconds = options.bucket_seconds or default_bucket_seconds(indexed)
     return MeasuredSet(
         versions,
         IndexedSet(files, (), indexed.unknown_xa),
-        merged(parts),
+        replace(measured, tallied=measured.tallied.in_buckets(seconds)),
         options.key,
-        _digest(filters),
+        _digest(ask(slaves, indexed.newest.names)[1]),
         measured_at,
     )
 

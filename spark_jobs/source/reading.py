@@ -41,7 +41,8 @@ from dumpfilter.spark_jobs.ranges import (
     Damage,
     Range,
     blocks_of,
-    index_set,
+    index_parts,
+    parts_of,
 )
 from dumpfilter.spark_jobs.source.columns import (
     IMAGES,
@@ -233,13 +234,8 @@ def plan_ranges(
     damage.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
-    indexed = index_set(
-        options.sources,
-        ThreadRunner(),
-        options.read,
-        is_wanted=lambda path: may_hold(of_file, path, 0, 1),
-        follows_xa=bool(options.definitions),
-    )
+    parts = [one for one in parts_of(options.sources) if may_hold(of_file, one.path, 0, 1)]
+    indexed = index_parts(parts, ThreadRunner(), options.read, follows_xa=bool(options.definitions))
     for index in indexed.files:
         if index.damage is not None:
             on_damage(index.damage)

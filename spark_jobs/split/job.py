@@ -3,8 +3,8 @@
 Each schema gets a binlog set of its events. Alternatively, a specification names the sets, with a filter for each that
 chooses its events. An output is one of the sets that the split writes.
 
-1. The driver indexes the files and divides them into ranges of complete transactions
-(:mod:`~dumpfilter.spark_jobs.ranges`). 2. A task for each range plans which output receives which events
+1. The driver divides the files into ranges of complete transactions (:mod:`~dumpfilter.spark_jobs.ranges`).
+2. A task for each range plans which output receives which events
 (:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`). 3. The driver chooses file and offset of each planned event
 (:class:`Placing`). 4. Tasks copy the events to these files and offsets
 (:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`). 5. The driver completes the files, writes the manifest, and
@@ -28,7 +28,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,9 +54,19 @@ from dumpfilter.binlog.gtid_events import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.writer import rebase, rotate_event, with_body
+from dumpfilter.index.addresses import file_name
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines import Runner, for_each
 from dumpfilter.spark_jobs.options import SplitSettings
-from dumpfilter.spark_jobs.ranges import FileIndex, Range, amount_of, grouped, index_set
+from dumpfilter.spark_jobs.ranges import (
+    FileIndex,
+    IndexedSet,
+    Range,
+    amount_of,
+    grouped,
+    read_set,
+    version_of,
+)
 from dumpfilter.spark_jobs.split import tasks as P
 from dumpfilter.spark_jobs.split.ownership import (
     BY_SCHEMA,
@@ -77,7 +87,7 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 11
+_FORMAT = 12
 """The layout version of a working directory. No job continues in a directory with another layout."""
 
 
@@ -559,38 +569,41 @@ def split(
     error the directory is unchanged.
     """
     options = options or SplitOptions()
-    indexed = index_set(source, run, options)
-    files, ranges = indexed.files, indexed.ranges
-    warnings = indexed.warnings("in every binlog")
-    job = _digest(files, options)
-    paths = [Path(one.path) for one in files if "://" not in one.path]
+    addresses = BinlogSet.open(source).addresses
+    job = _digest(addresses, options)
+    paths = [Path(one) for one in addresses if "://" not in one]
     directory = Path(os.path.abspath(output))
     with _working_directory(directory, job, overwrite=options.overwrite, sources=paths) as staging:
         if isinstance(staging, Manifest):
             return staging, True
-        groups = grouped(ranges, options.range_size, run)
-        amount = amount_of(ranges)
-        plan = PlanRange(
-            options=options,
-            specification=options.specification,
-            staging=staging,
-            names=indexed.newest.names,
-            unknown_xa_schemas=schemas_among(indexed.subjects),
-        )
-        run(partial(for_each, plan), groups, "deciding", amount=amount)
+        work = staging.path
+
+        def task_of(indexed: IndexedSet) -> Callable[[Sequence[Range]], list[None]]:
+            plan = PlanRange(
+                options=options,
+                specification=options.specification,
+                staging=Staging(work, indexed.is_guessed),
+                names=indexed.newest.names,
+                unknown_xa_schemas=schemas_among(indexed.subjects),
+            )
+            return partial(for_each, plan)
+
+        indexed, _ = read_set(source, run, options, task_of, "deciding")
+        files, ranges = indexed.files, indexed.ranges
+        staging = Staging(work, indexed.is_guessed)
         placing = Placing(files, options)
         placements = [
-            placing.add(one, RangePlan.load(staging.of_range("plan", one.number), with_pieces=False))
-            for one in ranges
+            placing.add(one, RangePlan.load(staging.plan(one.number), with_pieces=False)) for one in ranges
         ]
+        groups = grouped(ranges, options.range_size, run)
         placed = [[(one, placements[one.number]) for one in group] for group in groups]
-        run(partial(for_each, WriteRange(staging)), placed, "writing", amount=amount)
-        written = Path(staging.path, "out")
+        run(partial(for_each, WriteRange(staging)), placed, "writing", amount=amount_of(ranges))
+        written = Path(work, "out")
         sets = [
             _finish_set(name, found, written, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
-        warnings += _warnings(placing.cut, placing.unassigned)
+        warnings = indexed.warnings("in every binlog") + _warnings(placing.cut, placing.unassigned)
         manifest = Manifest(
             job=job,
             made=now(),
@@ -606,16 +619,19 @@ def split(
             verified=options.verify,
         )
         manifest.save(written)
-        _publish(Path(staging.path), directory)
+        _publish(Path(work), directory)
         return manifest, False
 
 
-def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
+def _digest(addresses: Sequence[str], options: SplitOptions) -> str:
     """Return a digest of the job's inputs: source files and options. Two runs of the same job have equal digests, so
     the second can use the first one's files.
     """
     about = [
-        [(one.name, one.size, one.modified, one.end, one.transactions, one.beginning) for one in files],
+        [
+            one and (file_name(one.path), one.size, one.modified, one.digest)
+            for one in map(version_of, addresses)
+        ],
         repr(options.specification),
         (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
         (options.range_size, options.block_size),

@@ -39,7 +39,7 @@ from dumpfilter.index.fileset import BinlogFile, open_file, reused_buffer
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import step
-from dumpfilter.spark_jobs.ranges import Range, ReadRanges, state_of_thread
+from dumpfilter.spark_jobs.ranges import FileIndex, Range, ReadRanges, indexes_of_task, state_of_thread
 from dumpfilter.spark_jobs.split.ownership import (
     FILE_EVENTS,
     Assigner,
@@ -69,7 +69,7 @@ transaction's end.
 
 _Cut = tuple[int, tuple[str, ...]] | None
 
-_Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]
+_Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int, FileIndex | None]
 _HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
     tuple[tuple[int, int, int], _Words],
     config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
@@ -128,6 +128,8 @@ class RangePlan(NamedTuple):
     """
     unassigned: int
     """The number of transactions of which no output receives an event."""
+    found: FileIndex | None = None
+    """The data about the range that the planning task found, such as its end."""
 
     def save(self, path: Path) -> None:
         """Save the plan of a range in the file ``path``, for the driver and for the task that copies the bytes. Raises
@@ -269,9 +271,10 @@ def _received(pieces: Ints, bounds: Ints, first_event: Ints) -> tuple[Ints, Ints
     return output, transaction, totals, counts[0]
 
 
-RangeFile = Literal["plan", "written"]
+RangeFile = Literal["guess", "plan", "written"]
 """The kinds of files about a range (part of the source).
 
+- ``guess`` is a plan of a range whose beginning was guessed.
 - ``plan`` says which bytes of the range each output binlog receives.
 - ``written`` exists when all bytes of the range have been written to the output files.
 """
@@ -287,12 +290,18 @@ class Staging:
     """
 
     path: str
+    is_guessed: bool = False
+    """Whether the beginnings of ranges were guessed, and not found by the index pass."""
 
-    def of_range(self, kind: RangeFile, number: int) -> Path:
-        """Return the path of a working file about a range (part of the source that one task reads).
+    def plan(self, number: int) -> Path:
+        """Return the path of the plan of the range ``number`` (part of the source that one task reads)."""
+        return self._of_range("guess" if self.is_guessed else "plan", number)
 
-        ``kind`` is the kind of file, such as the plan of the range, and ``number`` the index of the range.
-        """
+    def written(self, number: int) -> Path:
+        """Return the path of the file that exists when the range ``number`` has been written."""
+        return self._of_range("written", number)
+
+    def _of_range(self, kind: RangeFile, number: int) -> Path:
         return Path(self.path, kind, f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
@@ -356,8 +365,11 @@ class PlanRange(ReadRanges):
         A range that already has a plan is not read again. Raises BinlogError with file and position. Raises OutputError
         if the working directory cannot be written.
         """
-        target = self.staging.of_range("plan", wanted.number)
+        target = self.staging.plan(wanted.number)
         if target.exists():
+            found = RangePlan.load(target, with_pieces=False).found
+            assert found is not None
+            indexes_of_task().append(found)
             return
         with open_file(wanted.path) as file:
             names = self.names._replace(family=file.format_description.family)
@@ -375,7 +387,7 @@ class PlanRange(ReadRanges):
                 for block in self.blocks(file, wanted, subjects, sources)
             )
             plan = plan_of(parts, owners.names, sources)
-        plan.save(target)
+        plan._replace(found=indexes_of_task()[-1]).save(target)
 
 
 @dataclass(frozen=True)
@@ -394,10 +406,10 @@ class WriteRange:
         if the source file cannot be read or has become shorter since it was planned.
         """
         wanted, placement = placed
-        marker = self.staging.of_range("written", wanted.number)
+        marker = self.staging.written(wanted.number)
         if marker.exists():
             return
-        plan = RangePlan.load(self.staging.of_range("plan", wanted.number))
+        plan = RangePlan.load(self.staging.plan(wanted.number))
         with open_file(wanted.path) as file:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):

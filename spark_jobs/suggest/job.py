@@ -31,16 +31,8 @@ from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
-from dumpfilter.spark_jobs.options import ReadOptions, SuggestOptions
-from dumpfilter.spark_jobs.ranges import (
-    IndexedSet,
-    Range,
-    ReadRanges,
-    amount_of,
-    grouped,
-    index_set,
-    state_of_thread,
-)
+from dumpfilter.spark_jobs.options import SuggestOptions
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_set, state_of_thread
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, option_line, tables_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -106,25 +98,6 @@ def _has_several_subjects(segment: Segment) -> bool:
     return len(np.unique(segment.subject[segment.subject >= 0])) != 1
 
 
-def _measure(
-    indexed: IndexedSet,
-    filters: Sequence[ReplicationFilter] | None,
-    run: Runner,
-    options: ReadOptions,
-    label: str,
-) -> tuple[Facts, bool]:
-    """Return two values: the traffic of a binlog set, counted in tasks by ``run``, and whether the counted bytes are an
-    estimate. From the counts, the bytes that a filter passes are computed without reading the binlogs again.
-
-    With ``filters`` the counts are exact, and valid for these filters only. With None they are valid for every filter,
-    but each part of a compressed transaction is estimated. ``label`` names the work for the progress bar.
-    """
-    task = MeasureRanges(options=options, filters=filters)
-    groups = grouped(indexed.ranges, options.range_size, run)
-    parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
-    return merge([facts for facts, _ in parts]), any(is_estimate for _, is_estimate in parts)
-
-
 def suggest(
     source: str | Path | Sequence[str | Path],
     definitions: Sequence[SlaveDefinition],
@@ -146,9 +119,16 @@ def suggest(
     without a dot.
     """
     options = options or SuggestOptions()
-    indexed = index_set(source, run, options)
+
+    def measure(
+        filters: Sequence[ReplicationFilter] | None, label: str
+    ) -> tuple[IndexedSet, list[tuple[Facts, bool]]]:
+        task = MeasureRanges(options=options, filters=filters)
+        return read_set(source, run, options, lambda _: task, label)
+
+    indexed, parts = measure(None, "measuring")
+    facts, is_estimate = merge([facts for facts, _ in parts]), any(estimated for _, estimated in parts)
     names = indexed.newest.names
-    facts, is_estimate = _measure(indexed, None, run, options, "measuring")
     kept = {pattern: _matching(pattern, indexed, facts) for pattern in options.keep}
     knowledge = None if gather is None else gather()
     search = Search(facts, names, {table for tables in kept.values() for table in tables}, knowledge)
@@ -163,7 +143,7 @@ def suggest(
     exact = {one: one.nbytes for one in planned}
     if is_estimate:
         filters = [one.definition.filter(names) for one in planned]
-        facts, _ = _measure(indexed, filters, run, options, "cutting transactions")
+        facts = merge([facts for facts, _ in measure(filters, "cutting transactions")[1]])
         for number, (slave, rules) in enumerate(zip(planned, filters, strict=True)):
             sent = facts.sent(flags_of(rules, facts.subjects), slave.definition.origin, number)
             exact[slave] = int(facts.bytes[sent].sum())

@@ -121,7 +121,7 @@ def test_a_split_killed_before_the_machine_crashed_begins_anew(
     options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
     split(source, tmp_path / "whole" / "out", run_here, options)
     work = killed(source, tmp_path / "out", options)
-    for plan in (work / "plan").iterdir():
+    for plan in (work / "guess").iterdir():
         os.truncate(plan, plan.stat().st_size // 2)
     monkeypatch.setattr("dumpfilter.spark_jobs.split.job._boot_id", lambda: "another boot")
     split(source, tmp_path / "out", run_here, options)
@@ -134,7 +134,7 @@ def test_a_killed_split_goes_on_with_another_engine(source: Path, tmp_path: Path
     options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
     split(source, tmp_path / "whole" / "out", run_here, options)
     killed(source, tmp_path / "out", options)
-    plans = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".out.split-*/plan/??????")}
+    plans = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".out.split-*/guess/??????")}
     assert len(plans) > 5
 
     def second(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:

@@ -379,6 +379,13 @@ class Facts(_Narrow):
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
+    def in_buckets(self, seconds: int) -> Facts:
+        """Return the counts in time buckets of ``seconds``, which must be a multiple of ``bucket_seconds``."""
+        if seconds == self.bucket_seconds:
+            return self
+        bucket = self.bucket * self.bucket_seconds // seconds
+        return replace(self, bucket=bucket, bucket_seconds=seconds).summed()
+
     def summed(self) -> Facts:
         """Return the counts with rows merged that have equal condition (such as "this table is sent"), origin (server
         and domain) and time bucket. The counts of merged rows are added up.

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.bandwidth.measured_set import PROBE, version_of
+from dumpfilter.spark_jobs.ranges import PROBE, version_of
 from tests.spark_jobs.walking import RECORDINGS
 
 

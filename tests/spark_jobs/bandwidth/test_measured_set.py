@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dumpfilter.base.errors import BinlogUnsupported
+from dumpfilter.binlog.workload import START, Span, generate
+from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.time_spans import TimeSpans
+from dumpfilter.spark_jobs import ranges as ranges_module
+from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.measured_set import default_bucket_seconds
 from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet
+from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import run_here
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -29,3 +38,20 @@ DAY = 24 * HOUR
 def test_a_bucket_fits_the_active_time(spans: TimeSpans, wanted: int) -> None:
     files = [FileIndex(n, "", "", 0, 0, b"", times=(span,)) for n, span in enumerate(spans)]
     assert default_bucket_seconds(IndexedSet(tuple(files), ())) == wanted
+
+
+@pytest.mark.parametrize("hours", [0.01, 1, 60])
+def test_figures_do_not_depend_on_the_times_that_are_known_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: float
+) -> None:
+    """Guessed ranges know the time of one transaction, and the index pass those of all."""
+    index = generate(tmp_path, 300_000, schemas=3, tables=3, span=Span(START, hours * HOUR)).index
+    slaves = [SlaveDefinition("slave", ("--replicate-do-db=shop_00",), FilterSemantics.CLASSIC, 0)]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BinlogUnsupported("no guess")
+
+    guessed = measure_and_evaluate(index, slaves, run_here)[0]
+    monkeypatch.setattr(ranges_module, "_guess_ranges", refuse)
+    indexed = measure_and_evaluate(index, slaves, run_here)[0]
+    assert guessed == indexed.model_copy(update={"measured_at": guessed.measured_at})
