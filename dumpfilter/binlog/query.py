@@ -444,7 +444,7 @@ def decode_statement(raw: bytes, charset: str | None) -> tuple[str, bool]:
     r"""Decode a statement to text. Return the text, and whether it certainly has the tokens that the server reads.
 
     ``charset`` is the name of the client's character set; None if unknown. Bytes that Python cannot decode are kept by
-    surrogateescape.
+    surrogateescape. The tokens are uncertain if such a byte may hide a backslash, and for the character set swe7.
 
     >>> decode_statement(b"\xd6\xd0", "gbk")
     ('中', True)

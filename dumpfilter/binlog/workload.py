@@ -353,7 +353,9 @@ def written(
 
 
 def _zipf(number: int) -> list[float]:
-    """Return the cumulative weights of ``number`` choices by Zipf's law. The weights are 1, 1/2, 1/3 and so on."""
+    """Return the cumulative weights of ``number`` choices by Zipf's law, such as 1, 3/2 and 11/6 for 3 choices. The
+    weights themselves are 1, 1/2, 1/3 and so on.
+    """
     return list(itertools.accumulate(1 / k for k in range(1, number + 1)))
 
 

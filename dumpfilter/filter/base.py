@@ -136,7 +136,7 @@ class ReplicationFilter(abc.ABC):
 
     @functools.cached_property
     def characters(self) -> int:
-        """The number of characters of all rules together."""
+        """The total length of the texts of all rules, characters. The master estimates a filter's memory by it."""
         return sum(len(rule.value) for rule in self.rules)
 
     @property
@@ -262,8 +262,8 @@ class WildRules(WildSet):
         self._rules = rules
 
     def rule(self, text: str) -> Rule | None:
-        """Return the first rule whose LIKE pattern a name matches, or None. The arguments are those of
-        :meth:`first`.
+        """Return the first rule whose LIKE pattern a name matches, or None without a match. ``text`` is the name, in
+        which the caller has replaced each character by its comparison key (collation weight).
         """
         number = self.first(text)
         return None if number is None else self._rules[number]

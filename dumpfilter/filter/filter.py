@@ -81,7 +81,8 @@ class _DatabaseFilter(RuleFilter):
 
 
 class Filter(_DatabaseFilter):
-    """An immutable set of ``--replicate-*`` rules. A changed filter is a new object.
+    """An immutable set of ``--replicate-*`` rules, which decides what a slave is sent. A changed filter is a new
+    object.
 
     When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
     """

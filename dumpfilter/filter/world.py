@@ -646,7 +646,9 @@ class World(Generic[C]):
                     yield from self._need(ref, kind=FaultKind.PARENT)
 
     def _merged(self, one: Resolved) -> tuple[Ref, ...]:
-        """Return the tables of which a statement makes a MERGE table. An ALTER TABLE of another table ignores UNION."""
+        """Return the tables of the option UNION, by which the statement ``one`` defines a MERGE table. The result is
+        empty for an ALTER TABLE of a table of another engine, which ignores UNION.
+        """
         is_other = one.facts.verb is Verb.ALTER and any(
             ref.replica in self._objects and not self.is_view(ref.source) for ref in one.refs
         )

@@ -1049,7 +1049,7 @@ class GtidsBefore(NamedTuple):
 
     @property
     def all(self) -> GtidSet | None:
-        """All GTIDs before the file, from both fields. None if both fields are None."""
+        """All GTIDs before the file: those in ``logged`` and in ``received``. None if both fields are None."""
         if self.logged is None or self.received is None:
             return self.received if self.logged is None else self.logged
         return self.logged | self.received

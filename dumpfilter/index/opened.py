@@ -1,8 +1,8 @@
 """The events of a segment (consecutive events of one file) together with those inside its compressed transactions.
 
 The reports and the Spark data source treat the events inside a compressed transaction like those of the file. Both read
-the events here as a table with a row for each event. The rows of the events inside a compressed transaction follow the
-row of its Transaction_payload event.
+all events here as one sequence, in which the events inside a compressed transaction follow its Transaction_payload
+event. An event's *row* is its index in this sequence.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TEXTS = frozenset({*STATEMENTS, *_TEXTS_OF_ROWS})
 
 
 class OpenedEvents:
-    """The events of ``segment`` (consecutive events of one file), and those inside its compressed transactions, as a
-    table with a row for each event. Transactions that the scan could not uncompress have no rows for the events inside.
+    """The events of ``segment`` (consecutive events of one file), and those inside its compressed transactions, in one
+    sequence. An event's index in this sequence is called its row.
 
-    The rows are in the order of the stream. The events inside a compressed transaction follow its Transaction_payload
-    event. ``data`` (uint8) has the bytes of the file from the offset ``segment.start`` on.
+    The events inside a compressed transaction follow its Transaction_payload event. If the scan could not uncompress
+    the transaction, they are missing. ``data`` (uint8) has the bytes of the file from the offset ``segment.start`` on.
     """
 
     def __init__(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
@@ -47,8 +47,8 @@ class OpenedEvents:
 
     @cached_property
     def _row(self) -> npt.NDArray[np.int64]:
-        """An int64 array: entry i is the row of the segment's event i in this table. One more entry at the end has the
-        number of all rows.
+        """For each event of the segment, its row (the index among all events of this object), int64. One more entry at
+        the end has the number of all events.
         """
         rows = np.ones(self.segment.offset.size, np.int64)
         rows[list(self.payloads)] = [1 + one.offset.size for one in self.payloads.values()]
@@ -56,15 +56,15 @@ class OpenedEvents:
 
     @cached_property
     def outer(self) -> npt.NDArray[np.int64]:
-        """An int64 array with an entry for each row: the index of the row's event in the segment. For an event inside a
-        compressed transaction, it is the index of the Transaction_payload event.
+        """For each event of this object, its index in the segment, int64. For an event inside a compressed transaction,
+        the entry is the index of the Transaction_payload event.
         """
         return np.repeat(np.arange(self.segment.offset.size), np.diff(self._row))
 
     @cached_property
     def inner(self) -> npt.NDArray[np.int64]:
-        """An int64 array with an entry for each row: the index of the row's event inside its compressed transaction.
-        The index counts from 0. An event that is in no compressed transaction has -1.
+        """For each event of this object, its index inside its compressed transaction, from 0 on, int64. An event that
+        is in no compressed transaction has -1.
         """
         inner: npt.NDArray[np.int64] = np.arange(self.outer.size) - self._row[self.outer] - 1
         return inner
@@ -72,13 +72,13 @@ class OpenedEvents:
     @property
     def format_description(self) -> FormatDescription:
         """The format description event of the segment, changed to tell that events have no checksum. It fits the events
-        of all rows as :attr:`length` and :meth:`body` give them, without checksums.
+        as :attr:`length` and :meth:`body` give them, without checksums.
         """
         return replace(self.segment.format_description, checksum=False)
 
     def column(self, of: Callable[[Segment], npt.NDArray[_T]]) -> npt.NDArray[_T]:
-        """Return an array with one value for each row, such as the events' types. ``of`` returns these values for one
-        segment. It is called for the file's segment, and for the segment inside each compressed transaction.
+        """Return an array with one value for each event of this object, such as the events' types. ``of`` returns these
+        values for one segment. It is called for the file's segment, and for the one inside each compressed transaction.
         """
         if not self.payloads:
             return of(self.segment)
@@ -87,15 +87,15 @@ class OpenedEvents:
         return found
 
     def inside(self, number: int) -> slice:
-        """Return the range of rows of the events inside a compressed transaction. ``number`` is the index of its
-        Transaction_payload event in the segment.
+        """Return the rows (indexes among all events of this object) of the events inside a compressed transaction.
+        ``number`` is the index of its Transaction_payload event in the segment.
         """
         first = int(self._row[number]) + 1
         return slice(first, first + self.payloads[number].offset.size)
 
     def part(self, row: int) -> tuple[Segment, int]:
-        """Return the segment that has the event of a row, and the event's index in that segment. For an event inside a
-        compressed transaction, it is the segment of the uncompressed events.
+        """Return the segment that has an event, and the event's index in that segment. For an event inside a compressed
+        transaction, it is the segment of the uncompressed events. ``row`` is the event's index among all events here.
         """
         outer, inner = int(self.outer[row]), int(self.inner[row])
         return (self.segment, outer) if inner < 0 else (self.payloads[outer], inner)
@@ -110,7 +110,7 @@ class OpenedEvents:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """For each row, the byte offset in :attr:`opened_data` at which the row's event begins, int64."""
+        """For each event of this object, the byte offset in :attr:`opened_data` at which it begins, int64."""
         begin = np.zeros(len(self._row), np.int64)
         sizes = np.array([one.end for one in self.payloads.values()], np.int64)
         begin[list(self.payloads)] = self.data.size + np.cumsum(sizes) - sizes
@@ -119,11 +119,13 @@ class OpenedEvents:
 
     @cached_property
     def length(self) -> npt.NDArray[np.int64]:
-        """For each row, the size of the row's event with its header and without its checksum, bytes, int64."""
+        """For each event of this object, its size with the header and without the checksum, bytes, int64."""
         return self.column(lambda one: one.size - one.format_description.checksum_length)
 
     def body(self, row: int) -> bytes:
-        """Return the body of a row's event: its bytes without header and checksum."""
+        """Return the body of an event: its bytes without header and checksum. ``row`` is the event's index among all
+        events of this object.
+        """
         part, number = self.part(row)
         data = self.data if part is self.segment else self._payload(int(self.outer[row]))
         start = int(part.offset[number]) - part.start
@@ -135,15 +137,17 @@ class OpenedEvents:
         return EventType(part.type[number])
 
     def query(self, row: int) -> QueryEvent:
-        """Return the statement in a row's event, which must be of a type in ``STATEMENTS``, such as Query. Raises
-        BinlogError for a malformed event.
+        """Return the statement in an event, which must be of a type in ``STATEMENTS``, such as Query. ``row`` is the
+        event's index among all events of this object. Raises BinlogError for a malformed event.
         """
         return decode_statement_event(self.kind(row), self.body(row), self.segment.format_description)
 
     def text(self, row: int) -> str:
-        """Return the statement's text in a row's event, which must be of a type in :data:`TEXTS`. Rows_query and
-        Annotate_rows events do not record a character set, and are decoded as UTF-8. Raises BinlogError for a malformed
-        event.
+        """Return the statement's text in an event, which must be of a type in :data:`TEXTS`. ``row`` is the event's
+        index among all events of this object.
+
+        Rows_query and Annotate_rows events do not record a character set, and are decoded as UTF-8. Raises BinlogError
+        for a malformed event.
         """
         of_rows = _TEXTS_OF_ROWS.get(self.kind(row))
         return self.query(row).text if of_rows is None else of_rows(self.body(row)).decode("utf-8", "replace")

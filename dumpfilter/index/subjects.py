@@ -171,8 +171,8 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return the number of this register for ``subject``, a table or statement. Register ``subject`` under the next
-        number if it is new.
+        """Return the number that this register has given to ``subject``, a table or statement. A new one gets the next
+        number.
         """
         if isinstance(subject, TableSubject):
             names = encode_name(subject.database), encode_name(subject.table)
@@ -200,7 +200,9 @@ class Subjects:
         return len(self._known) - 1
 
     def _make_room(self) -> None:
-        """Replace ``names`` by arrays with room for more tables, and enter the names of all tables."""
+        """Replace ``names``, the hash table of the tables' names, by one with room for more tables, and enter the names
+        of all tables.
+        """
         # The import loads compiled code, or compiles it, and programs that only compare rules scan nothing.
         from dumpfilter.index import _scan as K
 
@@ -216,7 +218,9 @@ class Subjects:
             self._enter(key, number)
 
     def _enter(self, key: bytes, number: int) -> None:
-        """Write the names of a table to ``names``, where the compiled scan finds the table's number."""
+        """Write the names of a table to the hash table ``names``, in which the compiled scan looks for the table's
+        number.
+        """
         heap, start, length, slots = self.names
         slot = zlib.crc32(key) & slots.size - 1
         while slots[slot] >= 0:

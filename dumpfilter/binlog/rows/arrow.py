@@ -187,10 +187,10 @@ def with_names(table: Table, names: Sequence[str]) -> Table:
 
 
 def typed_values(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
-    """Return the values of cells of one column as an Arrow array of the column's type (:func:`column_type`). The column
-    must hold binary values, BIT or floating-point numbers.
+    """Return stored values of one column as an Arrow array of the column's type (:func:`column_type`). The column must
+    hold binary values, BIT or floating-point numbers.
 
-    Cell k has ``length[k]`` bytes at ``data[start[k]]``; a negative length is NULL. Raises BinlogCorrupt for malformed
+    Value k has ``length[k]`` bytes at ``data[start[k]]``; a negative length is NULL. Raises BinlogCorrupt for malformed
     values of MariaDB's compressed columns, and BinlogUnsupported for more than :data:`MOST_TEXT` bytes of values.
     """
     kind = column.type
