@@ -71,7 +71,9 @@ def endings_interrupt() -> Iterator[None]:
 
 
 def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
-    """Return the signals ``numbers``, but without SIGHUP if the process ignores SIGHUP, because nohup started it."""
+    """Return the signals ``numbers`` for which a handler may be installed: all but SIGHUP if the process ignores
+    SIGHUP, as under nohup.
+    """
     return [number for number in numbers if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
 
 
@@ -102,11 +104,12 @@ def ignore_endings() -> None:
 
 @contextlib.contextmanager
 def lost_interrupts_again() -> Iterator[None]:
-    """Make sure that Ctrl-C and :func:`ending_at_signals` end the ``with`` block, even if Python loses the exception.
+    """Make sure that the signals of Ctrl-C and of :func:`ending_at_signals` end the ``with`` block, even if Python
+    loses the exception that a signal raises.
 
-    Python only reports an exception inside one of the interpreter's callbacks, and goes on. Imports have such
-    callbacks, for example. If the exception of a signal is lost in this way, the process sends the signal to itself
-    again after 0.05 s.
+    Python loses an exception that is raised inside one of the interpreter's callbacks: it prints the exception and
+    continues. Imports have such callbacks, for example. If the exception of a signal is lost in this way, the process
+    sends the signal to itself again after 0.05 s.
     """
     report = sys.unraisablehook
 

@@ -86,8 +86,8 @@ class Helper:
         return answer
 
     def _receive(self) -> Any:
-        """Receive and return the helper's answer to the request that was sent last. :meth:`ask` calls the method when
-        the answer has begun to arrive.
+        """Receive and return the helper's answer to the last request. :meth:`ask` calls the method once bytes of the
+        answer have arrived.
         """
         return self._connection.recv()
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 
 
 def lazy_names(package: str, modules: Sequence[str]) -> Callable[[str], object]:
-    """Return the function ``__getattr__`` of a package, which takes a name from the first of its modules that has it.
+    """Return a function ``__getattr__`` for the package ``package``, which imports a module when a name of the module
+    is first used. The name is taken from the first of ``modules`` that has the name.
 
     ``modules`` are the names of modules in ``package``, in the order of the search. A module must stand before the
-    modules that import it. The name of any module in the package stands for this module, and imports no other one. The
-    function raises AttributeError for a name that no module has, and for a name that begins with an underscore.
+    modules that import it. If a name is that of a module in the package, the function returns this module, and imports
+    no other one for the search. The function raises AttributeError for a name that no module has, and for a name that
+    begins with an underscore.
     """
 
     def find(name: str) -> object:

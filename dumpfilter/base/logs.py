@@ -100,7 +100,7 @@ class Seldom:
     def __init__(self, most: int = 1) -> None:
         self._most = most
         self.left = 0
-        """The number of further lines that the present period allows. Callers read it after :meth:`fields`."""
+        """The number of further lines that the present period allows, as of the last call of :meth:`fields`."""
         self._next = 0.0
         self._held = 0
         self._lock = threading.Lock()
@@ -211,23 +211,26 @@ class ErrorHandler(logging.StreamHandler[Any]):
 
 
 def _of_library(_: Any, name: str, event: Event) -> Event:
-    """Replace the event name of a library's log line by a stable one, and move its message into the field ``message``.
-    A structlog processor.
+    """Replace the event name of a log line that a library wrote, since libraries log free texts. The new name is the
+    same for all these lines, and the text moves into the field ``message``. A structlog processor.
     """
     return {**event, "event": "message of a library", "message": event["event"]}
 
 
 class _HeldBack(Exception):
-    """The end of a log line that is dropped. The log handler catches this exception. A :class:`structlog.DropEvent` is
-    no Exception, and would leave the handler and end a library's call.
+    """The exception by which a structlog processor drops a log line. The log handler catches the exception.
+
+    structlog's own :class:`structlog.DropEvent` is no subclass of Exception. It would leave the handler, and interrupt
+    the library that logs the line.
     """
 
 
 def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event: Event) -> Event:
-    """Drop a log line when its event has used up the limit of the period (:data:`MOST_LINES`). A structlog processor.
+    """Drop a log line if the log already has the maximum number of lines of the same logger and event in this period
+    (:data:`MOST_LINES`). A structlog processor.
 
-    ``rates`` has the rate limiters by logger and event. The event's next line carries the number of dropped lines.
-    Lines of the audit log are never dropped.
+    ``rates`` has the rate limiters, by pairs of logger and event name. The next line that is not dropped has the number
+    of dropped lines. Lines of the audit log are never dropped.
     """
     if event["logger"] == AUDIT:
         return event

@@ -17,8 +17,9 @@ FIRST = 0.1
 class Backoff:
     """Exponential backoff with jitter: waits that double with each failed attempt, up to ``maximum`` seconds.
 
-    The wait after ``N`` earlier failures is at most ``FIRST * 2**N`` seconds. A random factor from 0.5 to 1 shortens
-    it, so that the slaves of a restarted master do not all connect at the same time.
+    After the first failed attempt the wait is at most :data:`FIRST` seconds, and each further failed attempt doubles
+    this limit. A random factor from 0.5 to 1 shortens each wait, so that the slaves of a restarted master do not all
+    connect at the same time.
     """
 
     def __init__(self, maximum: float) -> None:
@@ -38,7 +39,7 @@ class Backoff:
 
 
 POLL = 0.01
-"""The default interval between two checks of the state, seconds."""
+"""The default interval at which :func:`until` calls ``is_reached``, seconds."""
 
 
 def until(
@@ -48,11 +49,10 @@ def until(
     *,
     poll: float = POLL,
 ) -> None:
-    """Poll ``is_reached`` until it returns a true value. At ``deadline`` (a time of ``time.monotonic``), raise the
-    error that ``failure`` returns.
+    """Wait until ``is_reached`` returns a true value, by calling the function again and again. At ``deadline`` (a time
+    of ``time.monotonic``), raise the error that ``failure`` returns.
 
-    ``is_reached`` may raise an error itself, when the state cannot be reached any more. ``poll`` is the interval,
-    seconds.
+    ``is_reached`` may raise an error to end the waiting early. ``poll`` is the interval between two calls, seconds.
 
     >>> until(lambda: True, 0.0, TimeoutError)
     >>> until(lambda: False, 0.0, lambda: TimeoutError("the file is still there"))

@@ -25,8 +25,8 @@ UInt64s2 = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
 def types_of(of: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function's arguments, or of a NamedTuple's fields, as a dictionary from name to type.
-    The annotation of a function's result is left out.
+    """Return the type annotations of a function's parameters, or of a NamedTuple's fields, as a dictionary from name to
+    type. The annotation of a function's return value is left out.
     """
     hints = typing.get_type_hints(of, include_extras=True)
     hints.pop("return", None)

@@ -109,8 +109,8 @@ def file_name(file: Path) -> str:
 
 
 def is_stale(extension: Path, file: Path) -> bool:
-    """Tell whether the file ``extension`` was compiled from an earlier text of the source ``file``, for the same
-    version of Python.
+    """Tell whether the extension module ``extension`` (``.so``) was compiled from an older text of the Python source
+    ``file``, for this version of Python. A stale extension module can be deleted.
     """
     is_of = extension.name.startswith(f"{file.stem}.") and extension.name.endswith(SUFFIX)
     return is_of and extension.name != file_name(file)
@@ -120,8 +120,8 @@ def is_stale(extension: Path, file: Path) -> bool:
 def _digest(module: Path) -> str:
     """Return a short digest of the type of processor, and of the texts that the machine code of a module depends on.
 
-    The texts are those of ``build.py``, of the module, and of the modules of dumpfilter that it imports. For an
-    imported module with kernels, its own digest counts instead.
+    The texts are those of ``build.py``, of the module, and of the modules of dumpfilter that the module imports. An
+    imported module with kernels (compiled functions) counts with its own digest instead of its text.
     """
     text = module.read_bytes()
     found = hashlib.sha256(CPU.encode() + _BUILD.read_bytes() + text)

@@ -32,7 +32,7 @@ EXTENSION = "kernels"
 
 is_compiling = False
 """Whether this process compiles kernels (Python functions that numba compiles to machine code). If so, the decorators
-return numba's functions in modules that are imported from then on, so that these functions can be compiled.
+of this module return numba's functions. This holds only for modules that are imported after the variable is set.
 """
 
 

@@ -117,14 +117,17 @@ def _truth(option: GivenOption) -> bool:
 def arguments_of(
     typed: Sequence[str], command: str, names: Callable[[str], OptionNames], of_servers: OptionNames
 ) -> list[GivenOption | str]:
-    """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
-    names, then those of the command line. A text that is no known option is returned as it is. Only the last setting of
-    a flag is returned.
+    """Return the arguments of a command. The options from the option files (``my.cnf``) that the command line names
+    come first, and the command line's own options and words follow.
+
+    A word of the command line that is no known option is returned unchanged. If a flag is set several times, only its
+    last setting is returned.
 
     ``typed`` has the words of the command line after the name ``command``. ``names`` returns the option names of each
-    of :data:`WITH_OPTION_FILES`, since several commands can share one file. A server's section, such as ``[mysqld]``,
-    may have options that are not in ``of_servers``; they are ignored. Raises OptionError for an unusable option file,
-    an unknown option in a section of dumpfilter, and a wrong value.
+    of :data:`WITH_OPTION_FILES`, since several commands can share one file. ``of_servers`` has the options that
+    dumpfilter takes from a server's section, such as ``[mysqld]``. All other options in such a section are ignored.
+
+    Raises OptionError for an unusable option file, an unknown option in a section of dumpfilter, and a wrong value.
     """
     given = list(from_command_line(typed, names(command)))
     values = {one.name: one.value for one in given if isinstance(one, GivenOption)}
@@ -145,8 +148,8 @@ def server_option(option: GivenOption, known: OptionNames) -> GivenOption | None
     """Return the option ``option`` of an option file under dumpfilter's name, if it stands in a server's section, such
     as ``[mysqld]``.
 
-    Return None for another section, and for an option that ``known`` does not contain. Raises OptionError for an option
-    with a wrong value or without one.
+    Return None for an option in another section, and for an option that is not in ``known``, the options that
+    dumpfilter takes from servers' sections. Raises OptionError for an option with a wrong value or without one.
     """
     try:
         is_of_server = _SERVER_SECTION.fullmatch(option.section.lower())

@@ -81,10 +81,12 @@ class UnknownOption(OptionError):
 class GivenOption(NamedTuple):
     """One option that a user has given, in an option file or on the command line.
 
-    ``value`` is None for a name without an equals sign. A command's flag has the value True or False once
-    :mod:`~dumpfilter.base.options.arguments` has found it. A line ``!include`` or ``!includedir`` of an option file is
-    an option of this name, without a section, whose value is the path. As in the servers, relative paths begin at the
-    working directory.
+    ``value`` is None for a name without an equals sign. :meth:`OptionNames.find` returns the option with its name in
+    dumpfilter, and with the value True or False for a flag.
+
+    A line ``!include PATH`` or ``!includedir PATH`` of an option file is represented as an option, too. Its name is
+    ``!include`` or ``!includedir``, its value is the path, and it has no section. As in the servers, relative paths
+    begin at the working directory.
     """
 
     name: str

@@ -189,7 +189,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         super()._execute_command(command, sql)
 
     def _begin_answer(self) -> None:
-        """Set the time limit of the next answer. A connection whose reads have no timeout has no such limit."""
+        """Set the time limit of the server's next answer. Without a read timeout the connection has no such limit."""
         pause = math.inf if self._read_timeout is None else self._read_timeout
         self._due = time.monotonic() + 2 * pause
 

@@ -101,7 +101,8 @@ class StoredPassword:
 
     @classmethod
     def parse(cls, *texts: str) -> StoredPassword:
-        """Parse the hashes of one password in MySQL's notation: ``*…`` and ``$A$005$…``, at most one of each kind.
+        """Parse the hashes of one password in MySQL's notation: ``*…`` for mysql_native_password and ``$A$005$…`` for
+        caching_sha2_password. There is at most one text of each kind.
 
         MySQL's hexadecimal notation (``0x244124…``) is allowed, because MySQL's salts may contain control characters.
         Raises OptionError for any other text, for a second hash of a kind, and for too many rounds. The error's text

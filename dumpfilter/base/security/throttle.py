@@ -45,11 +45,12 @@ _FORGET_SECONDS = 900.0
 
 
 class Throttle:
-    """A counter of wrong passwords, which tells how long a client must wait before the next attempt. Not thread-safe.
+    """A counter of wrong passwords, which tells how long a client must wait before it may try another password. Not
+    thread-safe.
 
-    A key identifies a client that may be guessing, for example a network address. The first ``free`` failures cause no
-    delay. The next failure causes a delay of one second, and each further failure one twice as long, up to ``longest``
-    seconds. ``clock`` returns the time in seconds.
+    A key identifies a client that may be guessing, for example a network address. The first ``free`` wrong passwords
+    cause no wait. After the next one the client must wait one second, and each further one doubles the wait, up to
+    ``longest`` seconds. ``clock`` returns the time in seconds.
     """
 
     def __init__(
