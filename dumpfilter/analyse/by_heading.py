@@ -68,12 +68,12 @@ def heading_of(subject: Subject) -> Heading:
 
 
 class Headings:
-    """An assignment of each row of traffic counts (``tallied``) to the table or schema for which a report counts the
-    row's bytes.
+    """An assignment of traffic counts to headings, the names under which reports count bytes: a table, the statements
+    of a schema, several tables, or no table.
 
-    One row counts events that the same filters send, in one period of time. All events of a transaction that changes
-    a single table count for this table. In other transactions, rows and table maps count for their table, and
-    statements for their schema. All other events count for several tables or no table.
+    ``tallied`` has rows of counts. A row counts the events of one period of time that the same filters send. If a
+    transaction changes a single table, all its events count for this table. In other transactions, rows and table maps
+    count for their table, and statements for their schema. All other events count for several tables or no table.
     """
 
     def __init__(self, tallied: Facts) -> None:
@@ -87,7 +87,7 @@ class Headings:
         of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
         self.all = list(numbers)
         self.of_unit: Ints = of_condition[tallied.condition]
-        """For each unit (row of the tally), the index of its heading in ``all``."""
+        """For each row of the counts ``tallied``, the index of its heading in ``all``."""
 
     @property
     def names(self) -> list[str]:
@@ -97,18 +97,20 @@ class Headings:
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return an array of sums of ``column``, one for each table or other heading (such as a schema's statements),
-        in the order of :attr:`names`.
+        """Return an array of sums of ``column``, one for each heading (a table, a schema's statements …), in the order
+        of :attr:`names`.
 
-        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of the
+        counts that were given to the constructor.
         """
         return sums_of(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return sums of ``column``, one for each table or other heading (such as a schema's statements), as a mapping
-        from its name to the sum. Zeros are left out.
+        """Return the sum of ``column`` for each heading (a table, a schema's statements …), as a mapping from the
+        heading's name to the sum. Zeros are left out.
 
-        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of the
+        counts that were given to the constructor.
         """
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}
@@ -125,7 +127,7 @@ class FlatEvents:
     """The events. Sizes are those without compression. An event of a payload has the payload's offset and time."""
     events: OpenedEvents
     row: Ints
-    """For each event, its row in :attr:`events`, which also has the compressed transactions themselves."""
+    """For each event, its index in :attr:`events`, which also has the Transaction_payload events that were replaced."""
     stored: Ints
     """The bytes that each event takes in the file. An event of a payload has a share of the payload's bytes.
 
@@ -134,7 +136,7 @@ class FlatEvents:
 
     @property
     def is_inside(self) -> Mask:
-        """Whether each event comes from a payload."""
+        """A Boolean array that tells for each event whether it comes from inside a compressed transaction."""
         return self.events.inner[self.row] >= 0
 
 
@@ -142,8 +144,8 @@ def flat_events(events: OpenedEvents) -> FlatEvents:
     """Return the events of a segment (consecutive events of one file), with each compressed transaction replaced by the
     events inside it.
 
-    A Transaction_payload event (compressed transaction)
-    stays one event if it is empty, damaged or too large to decompress. Such a transaction has no tables.
+    A compressed transaction stays one Transaction_payload event if it is empty, damaged or too large to decompress.
+    Such a transaction has no tables.
     """
     segment = events.segment
     at = segment.offset - segment.start
@@ -334,7 +336,7 @@ class ByHeading:
 
 
 def _summed(parts: HeadingSums) -> HeadingSums:
-    """Return ``parts`` with the sums of equal heading and period added up."""
+    """Return the sums ``parts``, with all entries of equal heading and period added up to one entry."""
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 

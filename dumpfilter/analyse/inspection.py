@@ -155,7 +155,7 @@ class _Top:
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
         """Add the transactions, or the statements, of the next segment (consecutive events of one file). ``sizes`` has
-        the uncompressed size of each. Entries with a negative size are ignored.
+        the uncompressed size of each. An entry with a negative size is no transaction, and is ignored.
 
         ``describe`` returns the :class:`Large` for an index in ``sizes``. ``goes_on`` tells whether the first entry of
         ``sizes`` continues the last entry of the previous segment. ``is_open`` tells whether the last entry continues

@@ -218,10 +218,10 @@ def _of_library(_: Any, name: str, event: Event) -> Event:
 
 
 class _HeldBack(Exception):
-    """The exception by which a structlog processor drops a log line. The log handler catches the exception.
+    """The exception by which a structlog processor drops a log line. The log handler catches this exception.
 
-    structlog's own :class:`structlog.DropEvent` is no subclass of Exception. It would leave the handler, and interrupt
-    the library that logs the line.
+    structlog's own :class:`structlog.DropEvent` is no subclass of Exception. A DropEvent would leave the handler, and
+    interrupt the library that logs the line.
     """
 
 

@@ -114,12 +114,14 @@ _MOST_RULES = 3
 """The maximum number of rules that a warning names."""
 
 _MOST_EVIDENCE = 3
-"""The number of events in a warning from which on further items add none."""
+"""The number of events that are enough for a warning. Further items then add no events to the warning."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One fault of a filter. Items with equal code, rules, fault text and remedy become one warning."""
+    """One fault of a filter, as a check finds it. Items with equal code, rules, fault text and remedy are joined into
+    one warning.
+    """
 
     code: Code
     rules: tuple[Rule, ...]
@@ -176,8 +178,8 @@ def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _evidence(group: list[Item]) -> tuple[Evidence, ...]:
-    """Return events that show a fault, from the first items of ``group``, the items that become one warning. An item's
-    events are all included, or none.
+    """Return the events that a warning shows: those of the first few items (faults) in ``group``, the items that become
+    this warning. An item's events are all included, or none.
     """
     found: dict[Evidence, None] = {}
     for item in group:

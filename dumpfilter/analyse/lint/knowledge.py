@@ -57,10 +57,10 @@ NO_FACTS = StatementFacts(StatementKind.OTHER)
 
 @dataclass(frozen=True)
 class SetEvent:
-    """An event that lint examines: the first event of a subject, or a statement that changes a definition.
+    """An event that lint examines: the first event of a table or statement, or a statement that changes a definition.
 
-    A subject is a table or statement about which a filter decides. After each change of a table's definition, the
-    next event of each subject with this table is listed again.
+    After each change of a table's definition, the next event of the table is listed again, and so is the next event of
+    each statement that names the table.
     """
 
     subject: Subject
@@ -203,8 +203,8 @@ class Gatherer:
             self._add(row, events)
 
     def _interesting(self, events: OpenedEvents) -> list[int]:
-        """Return the events that lint examines: all statements, and for each table the first row event, and again the
-        first one after each statement.
+        """Return the indexes in ``events`` of the events that lint examines. These are all statements and, for each
+        table, the first rows event after the beginning of ``events`` and after each statement.
         """
         kind, owner = (
             events.column(lambda one: one.role) & R.ROLE_MASK,
@@ -293,7 +293,12 @@ class Gatherer:
             self._kept |= dict.fromkeys(keys, (len(self.knowledge.events), names))
 
     def _is_known(self, key: Hashable) -> bool:
-        """Tell whether an equal event was collected, and no later statement has defined one of its tables."""
+        """Tell whether an event with this key was collected, and no statement collected after it has defined one of its
+        tables. The event need not be collected again.
+
+        ``key`` is a key of the attribute ``_kept``: the number of a table or statement, possibly with the names in the
+        statement's text.
+        """
         when, names = self._kept.get(key, (-1, frozenset()))
         return when >= 0 and all(self._changed.get(name, 0) <= when for name in names)
 
@@ -320,7 +325,9 @@ class Gatherer:
 
 
 def _has_word(events: OpenedEvents, row: int, words: Collection[bytes]) -> bool:
-    """Tell whether the text of a statement contains one of ``words``. Case is ignored; ``words`` must be upper-case."""
+    """Tell whether the text of the statement with index ``row`` in ``events`` contains one of ``words``. Case is
+    ignored; ``words`` must be upper-case.
+    """
     if not words:
         return False
     if events.kind(row).kind.compressed:
@@ -332,7 +339,7 @@ def _has_word(events: OpenedEvents, row: int, words: Collection[bytes]) -> bool:
 
 
 def _query(events: OpenedEvents, row: int) -> QueryEvent | None:
-    """Return a decoded statement, or None if it cannot be decoded."""
+    """Return the decoded statement with index ``row`` in ``events``, or None if it cannot be decoded."""
     try:
         return events.query(row)
     except BinlogError:
@@ -340,7 +347,9 @@ def _query(events: OpenedEvents, row: int) -> QueryEvent | None:
 
 
 def _evidence(events: OpenedEvents, row: int, text: str) -> Evidence:
-    """Return the position of an event as evidence. ``text`` describes the event."""
+    """Return the position of the event with index ``row`` in ``events``, as evidence for a warning. ``text`` describes
+    the event.
+    """
     part, number = events.part(row)
     inside = None if part is events.segment else int(part.offset[number])
     position = int(events.segment.offset[events.outer[row]])

@@ -316,11 +316,11 @@ def _option(rule: Rule) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Return the first of ``rules``, as many as lint can compare with all ``names`` of the set in bounded time, but at
-    least one.
+    """Divide ``rules`` into the first ones, which lint can compare with all ``names`` of the set in bounded time, and
+    the rest. At least one rule is compared.
 
-    The second list has a note for each omitted rule, saying that lint has not compared this rule. The notes have equal
-    texts, so that they are joined into one warning.
+    Return the list of the first rules, and a list with a note for each other rule, which says that lint has not
+    compared this rule. The notes have equal texts, so that they are joined into one warning.
     """
     most = max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))
     notes = [
@@ -387,7 +387,9 @@ def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[
 
 
 def shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
-    """Return ``event`` as a tuple for :attr:`Item.events`, or an empty tuple for None."""
+    """Return ``event`` as a tuple for :attr:`Item.events`, the events that show a fault. Return an empty tuple for
+    None.
+    """
     return () if event is None else (event,)
 
 

@@ -102,11 +102,11 @@ class ReplicaWalk:
 
     def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
         """Yield the faults that lint finds in a binlog set, in the order of the events. A fault is an event that passes
-        the filter but fails on the replica, or that changes or reads other rows there.
+        the filter but fails on the replica, or that changes or reads other rows there than on the source.
 
-        Faults about statements that the filter treats differently than row events of the same tables come last. Such a
-        fault is left out if an earlier fault shows its event or names its table. If ``knowledge`` has no order of
-        events, only faults of this kind are found.
+        The last faults are about statements for which the filter decides otherwise than for row events of the same
+        tables. Such a fault is left out if an earlier fault shows its event or names its table. If ``knowledge`` has no
+        order of events, only faults of this kind are found.
         """
         rule_filter = self.rule_filter
         if not rule_filter.rules:
@@ -255,8 +255,8 @@ class ReplicaWalk:
         )
 
     def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
-        """Yield a fault if a trigger or stored function changes a table whose rows the filter treats differently. The
-        code runs on the replica and the filter drops the rows, or vice versa.
+        """Yield a fault if a trigger or stored function changes a table on the replica although the filter drops the
+        table's rows. Yield a fault also if the code does not run there although the filter sends the rows.
 
         ``use`` is the change of the table, with the code that makes it. ``cause`` is the statement that calls the code.
         """

@@ -83,8 +83,9 @@ _STYLES = [
     Style(Form.CHECKSUM),
     *(Style(Form.BASE64, around=(begin, end, b"")) for end in (b"", _END) for begin in (b"", _BEGIN)),
 ]
-"""The styles of the cell columns that precede those of rows. Base64 cells have four styles, with and without the
-text that begins or ends a BINLOG statement.
+"""The styles of all text except that of rows, by style number. The numbers of the rows' styles follow. A style tells
+how the bytes of a cell become text. Base64 cells have four styles, with and without the text that begins or ends a
+BINLOG statement.
 """
 _HEAD, _ENCODED, _ROWS = range(3)
 _SECTIONS = 3
@@ -104,16 +105,20 @@ def event_line(kind: int, text: str | bytes = b"", after: bytes = b"") -> bytes:
 
 
 class _Table(NamedTuple):
-    """The table of a Table_map event, with the database's name on the target."""
+    """The table of a Table_map event. In ``map`` the database has its name on the target, the server on which a client
+    runs the printed text.
+    """
 
     map: TableMap
     is_renamed: bool
     line: bytes
-    """The text of the event up to the table's number, with the name on the source."""
+    """The printed text of the Table_map event up to the table's number. The text has the database's name on the source.
+    """
 
 
 class EventTexts(abc.ABC):
-    """A printer of events that collects a batch of events and then makes their text at once.
+    """A printer of binlog events as SQL text, which collects consecutive events in a batch and makes the text of a
+    whole batch at once.
 
     A client can run the text on another server, the target. This class prints the changes of rows. A subclass makes the
     text of all other events.
@@ -161,11 +166,13 @@ class EventTexts(abc.ABC):
 
     @abc.abstractmethod
     def before_rows(self) -> bytes:
-        """Return the text between the line about a rows event and the BINLOG statement."""
+        """Return the statements to print between the line about a rows event and the event's BINLOG statement, such as
+        a delayed XA START.
+        """
 
     def add(self, kept: KeptEvents) -> None:
-        """Add the consecutive events ``kept`` to the batch of events that are printed together. A full batch is printed
-        at once.
+        """Add the consecutive events ``kept`` to the batch (the events that are printed together). If the batch is
+        full, or its events are from another file, first print it and begin a new one.
 
         Raises BinlogError with file and position for a malformed event, after printing the events before it.
         """
@@ -209,10 +216,11 @@ class EventTexts(abc.ABC):
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
         """Return the text of a Table_map event from the type's name on. If BINLOG statements are printed, add the event
-        to the BINLOG statement of the event's statement.
+        to the BINLOG statement that repeats the present statement's changes.
 
-        If the target cannot run the rows of this table, nothing is added for the rest of the statement. The statement's
-        earlier Table_map events are removed from the BINLOG statement. ``raw`` has the event's bytes.
+        If the target (the server that runs the text) cannot run the rows of this table, the BINLOG statement is left
+        out. The statement's earlier Table_map events are then removed, and nothing is added until the statement ends.
+        ``batch`` has the events that are printed together, and ``raw`` the event's bytes.
         """
         body = raw[HEADER_LENGTH : len(raw) - batch.fd.checksum_length]
         content = body[TABLE_ID_LENGTH:]
@@ -234,10 +242,11 @@ class EventTexts(abc.ABC):
         return b"%s%d\n" % (table.line, int.from_bytes(body[:TABLE_ID_LENGTH], "little"))
 
     def _rows_event(self, batch: _Batch, kind: int, raw: bytes, ends: int) -> bytes:
-        """Return the text of a rows event from the type's name on, and add the event to its statement's BINLOG
-        statement.
+        """Return the text of a rows event from the type's name on. If BINLOG statements are printed and the target can
+        run the event, add the event to the BINLOG statement that repeats the present statement's changes.
 
-        ``kind`` is the event's type, and ``raw`` its bytes. ``ends`` is nonzero if the event ends its statement.
+        ``batch`` has the events that are printed together. ``kind`` is the event's type, and ``raw`` its bytes.
+        ``ends`` is nonzero if the event ends its statement.
         """
         line = self._rows_lines.get((kind, ends))
         if line is None:
@@ -254,7 +263,9 @@ class EventTexts(abc.ABC):
         return text
 
     def _encode(self, batch: _Batch, kind: int, table: _Table | None, raw: bytes) -> None:
-        """Add an event to the BINLOG statement, uncompressed and with the database's name on the target.
+        """Add an event to the BINLOG statement that is being collected in ``batch``, the events that are printed
+        together. The event is added without compression, and with the database's name on the target, the server that
+        runs the text.
 
         ``kind`` is the event's type, and ``raw`` its bytes. ``table`` is the table of a Table_map event, and None for a
         rows event.
@@ -325,11 +336,12 @@ class EventTexts(abc.ABC):
             self._wait(pieces, cells, cells.statements - 1)
 
     def _wait(self, pieces: CellTexts, cells: _Cells, statement: int) -> None:
-        """Write the lines about the events of a statement whose end is in a later batch. Buffer its other two sections
-        (BINLOG statement and rows).
+        """Print the lines about the events of a statement that begins before a batch or ends after it. A batch is a
+        number of events that are printed together. Buffer the statement's other two sections (BINLOG statement and
+        rows), which are printed when the statement has ended.
 
-        ``statement`` is the statement's index in the batch, ``cells`` has the batch's cells, and ``pieces`` makes their
-        text.
+        ``statement`` is the statement's index in the batch, ``cells`` has the batch's cells (pieces of text), and
+        ``pieces`` makes their text.
         """
         for section in range(_SECTIONS):
             places = cells.first(statement, section), cells.first(statement, section + 1)
@@ -342,8 +354,8 @@ class EventTexts(abc.ABC):
                 self._waiting[section].write(piece)
 
     def _cells(self, batch: _Batch) -> tuple[_Cells, Bytes]:
-        """Return the cells of a batch's text, and the bytes to which the cells' offsets refer. A cell is a range of
-        these bytes, with a style that tells how they become text.
+        """Return the cells of the text of ``batch``, the events that are printed together. Also return the bytes to
+        which the cells' offsets refer. A cell is a range of these bytes, with a style that tells how they become text.
         """
         data, start, size = batch.events()
         offset, kind, count = batch.offsets(), data[start + TYPE_AT], len(batch.texts)
@@ -423,7 +435,9 @@ def _when(timestamp: int, server_id: int) -> bytes:
 
 
 class _EventError(Exception):
-    """An error about a malformed event. ``event`` is the event's index in its batch."""
+    """An error about a malformed event. ``event`` is the event's index in the batch of events that are printed
+    together.
+    """
 
     def __init__(self, event: int, error: BinlogError) -> None:
         self.event, self.error = event, error
@@ -431,20 +445,21 @@ class _EventError(Exception):
 
 
 class _Cells(NamedTuple):
-    """The cells of a batch in text order, with the index of each section's first cell. A cell is a range of bytes, with
-    a style that tells how they become text.
+    """The cells of a batch (the events that are printed together), in the order of the text. A cell is a range of
+    bytes, with a style that tells how they become text.
 
-    ``places`` has three arrays with one entry for each cell: start, length and style number.
+    ``places`` has three arrays with one entry for each cell: start, length and style number. ``section`` has the index
+    of the first cell of each section, three sections for each statement, and at the end the number of cells.
     """
 
     places: tuple[Int64, Int64, Int64]
     section: Int64
     event: Int64
-    """The index of each cell's event."""
+    """For each cell, the index of its event in the batch."""
 
     @property
     def statements(self) -> int:
-        """The number of statements in the batch."""
+        """The number of statements, whole or in part, whose text these cells make."""
         return self.section.size // _SECTIONS
 
     def first(self, statement: int, section: int = 0) -> int:
@@ -463,7 +478,8 @@ class _Batch:
         """The total size of the events, bytes."""
         self._kept: list[KeptEvents] = []
         self.texts: list[bytes] = []
-        """The text of each event after its end position."""
+        """The printed text of each event from the name of its type on. Time, server id and end position come before it.
+        """
         self.encoded: list[int] = []
         """The indexes of the events in BINLOG statements."""
         self.changed: dict[int, bytes] = {}
@@ -519,7 +535,9 @@ class _Batch:
         return data, start[:count], np.concatenate([kept.size for kept in self._kept])[:count]
 
     def statements(self) -> Int64:
-        """Return for each event the index of its statement in the batch."""
+        """Return an int64 array with one entry for each event: the index of its statement, counted from 0 in this
+        batch.
+        """
         ends = np.array(self.closed, np.int64)
         return np.searchsorted(ends, np.arange(len(self.texts)), "right").astype(np.int64)
 
@@ -536,10 +554,12 @@ class _Batch:
 
 
 def _arranged(statement: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]]) -> _Cells:
-    """Return the cells of all sections in text order.
+    """Return the cells (pieces of text) of all events in the order in which they are printed: by statement, and in a
+    statement by section.
 
-    ``statement`` has the index of each event's statement. A section has four arrays. The first three have the start,
-    length and style number of each cell. The last one has the number of cells of each event.
+    ``statement`` has the index of each event's statement. ``sections`` has an entry for each kind of section: the lines
+    about events, the BINLOG statements, and perhaps the rows. An entry has four arrays. Three have the start, length
+    and style number of each cell, and the last has the number of cells of each event.
     """
     each = np.arange(statement.size)
     event = np.concatenate([np.repeat(each, count) for *_, count in sections])

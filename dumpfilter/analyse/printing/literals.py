@@ -243,8 +243,8 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether the connection id ``thread_id`` differs from the id at the previous call, and remember the new
-        id.
+        """Tell whether the connection id ``thread_id`` differs from that of the last printed SET statement. If so, the
+        caller must print a SET statement, and the new id is remembered.
         """
         return self._changed("pseudo_thread_id", thread_id)
 
@@ -259,7 +259,9 @@ class Session:
         return self.in_utf8(b"use " + quoted_name(database))
 
     def in_utf8(self, statement: bytes) -> list[bytes]:
-        """Return ``statement``, whose names are UTF-8, after the settings by which client and server read the names."""
+        """Return the statements by which a client runs ``statement``, whose names are UTF-8. Before ``statement`` stand
+        settings of the client's and the server's character set, if they are needed and not yet set.
+        """
         if statement.isascii() or not self._changed("charsets", {"character_set_client": _UTF8}):
             return [statement]
         client = f"/*!\\C {self.charset(_UTF8)} */"

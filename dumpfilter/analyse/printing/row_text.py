@@ -210,7 +210,9 @@ _FORMS = {
     T.NEWDECIMAL: Form.DECIMAL,
 }
 _PARAMETERS = {T.DATE: ord(":"), T.NEWDATE: ord(":")}
-"""The parameters of those forms that do not depend on the column's metadata."""
+"""For each column type, the parameter of its printing style, if the parameter is not the column's metadata. For dates
+it is the separator.
+"""
 _QUOTED = frozenset({Form.DATE, Form.OLD_TIME, Form.OLD_DATETIME, Form.TIME, Form.DATETIME, Form.MAPPED})
 _PENDING_PRINTERS: dict[int, Callable[[bytes], str]] = {
     T.JSON: _json,

@@ -121,7 +121,9 @@ _ANONYMOUS = "ANONYMOUS"
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _ENDS_OF_TRANSACTIONS = frozenset({b"BEGIN", b"COMMIT"})
 _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION, T.TRANSACTION_PAYLOAD])
-"""The event types that must be printed separately, because the event format changes before or after them."""
+"""For each event type by number, whether its events are printed separately. The event format changes after a format
+description event, and inside a compressed transaction.
+"""
 
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH

@@ -48,33 +48,39 @@ NO_ROOM = -3
 """The value that is returned in place of a condition's number if the arrays have no room for a new condition."""
 
 Q_REQUIRED, Q_START, Q_END, Q_LATEST, CONDITION_COLUMNS = range(5)
-"""The columns of a condition, and their number.
+"""The column indexes of :attr:`Memory.conditions`, which has a row for each condition, and their number.
 
-- Q_REQUIRED: the number of the required subject, or -1.
-- Q_START, Q_END: the index of the first member, and the index after the last one.
-- Q_LATEST: the last unit with the condition, or -1.
+- Q_REQUIRED: the number of the table or statement that a filter must send in any case, or -1.
+- Q_START, Q_END: the index of the condition's first member in :attr:`Memory.members`, and the index after its last one.
+- Q_LATEST: the index of the unit (row of counts) that was last added with the condition, or -1.
 """
 
 U_CONDITION, U_ORIGIN, U_BUCKET, U_BYTES, U_EVENTS, U_TRANSACTIONS, U_UNDECIDED = range(7)
 U_STAND_INS, U_STAND_IN_BYTES, UNIT_COLUMNS = range(7, 10)
-"""The columns of a unit, in the order of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`, and their number."""
+"""The column indexes of :attr:`Memory.units`, and their number. The array has a row for each unit: the counts under one
+condition, from one origin (server and domain), in one time bucket. The order is that of
+:data:`~dumpfilter.analyse.traffic.facts.COLUMNS`.
+"""
 
 S_MARK, S_TRANSACTION, S_CONDITION, SUBJECT_COLUMNS = range(4)
-"""The columns of a subject, and their number.
+"""The column indexes of :attr:`Memory.subjects`, which has a row for each subject (table or statement), and their
+number.
 
 - S_MARK, S_TRANSACTION: the serial numbers of the last condition, and of the last transaction, that had the subject.
-- S_CONDITION: the number of the condition "this subject is sent", or 0.
+- S_CONDITION: the number of the condition "this subject is sent", or 0 if it is not stored.
 """
 
 N_CONDITIONS, N_MEMBERS, N_UNITS, SERIAL, ATOMS, HELD = range(6)
 IS_OPEN, TRANSACTION, ORIGIN, IS_ALWAYS, DECIDING, FRAME_BYTES, FRAME_EVENTS, STATE = range(6, 14)
-"""The entries of the state, and their number. The second row is about the transaction that is open.
+"""The indexes of the entries of :attr:`Memory.state`, and their number. From IS_OPEN on, the entries are about the
+transaction that continues in the next segment.
 
 - N_CONDITIONS, N_MEMBERS, N_UNITS: the used lengths of arrays.
 - SERIAL: a number that grows with each condition and each transaction.
-- ATOMS: the number of atoms of the transaction that was decided last.
-- HELD: the number of the first event on which later events of the open statement decide.
-- IS_OPEN: 1 inside a transaction that goes on in the next segment.
+- ATOMS: the number of atoms (runs of events that every filter sends or drops together) of the transaction that was
+  decided last.
+- HELD: the index of the first event whose condition depends on later events of the statement that continues.
+- IS_OPEN: 1 inside a transaction that continues in the next segment.
 - TRANSACTION, ORIGIN: the open transaction's serial number, and its origin.
 - IS_ALWAYS: 1 if every filter sends the open transaction.
 - DECIDING: the number of the open transaction's subjects.
@@ -305,11 +311,13 @@ def _count_stand_in(m, condition, size):
 
 @kernel
 def add(m: Memory, condition: int, bucket: int, size: int, events: int, undecided: int):
-    """Add ``size`` bytes, ``events`` events and ``undecided`` undecided events to one row of counts in ``m``.
+    """Add ``size`` bytes and ``events`` events to one row of counts in ``m``. ``undecided`` is the number of these
+    events about which a filter may be unable to decide.
 
     A row counts the traffic under one condition (such as "table 5 is sent"), from one origin (server and domain), in
-    one time bucket. The origin is that of the open transaction. The arrays must have room for another row. Python code
-    that is not compiled calls this function.
+    one time bucket. ``condition`` is the condition's number, ``bucket`` is the time bucket, and the origin is that of
+    the open transaction. The array of rows must have room for another row. Python code that is not compiled calls this
+    function.
     """
     _count(m, condition, bucket, size, events, np.int64(0), undecided)
 
@@ -343,8 +351,8 @@ def _held_from(role, first, stop):
 
 @inner
 def _whole(c, m, t):
-    """Count a transaction that each filter sends or drops as a whole, and add the counts to the arrays in ``m``. ``t``
-    is the transaction's index in the columns ``c``. Return False if the arrays are full.
+    """Count a transaction of which each filter sends all events or none, and add the counts to the arrays in ``m``.
+    ``t`` is the transaction's index in the columns ``c``. Return False if the arrays are full.
     """
     s = np.int64(c.txn_subject[t])
     size = np.int64(0)

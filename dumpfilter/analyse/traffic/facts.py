@@ -29,14 +29,16 @@ COLUMNS = ("condition", "origin", "bucket", *COUNTS)
 """The names of all columns. Each column has one entry per unit (row)."""
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's verdicts as bits (uint32), with one entry for each table or statement in ``Facts.subjects``."""
+"""A filter's verdicts about the tables and statements in ``Facts.subjects``, one uint32 for each. The number is a
+combination of flags such as FILTER_BINLOG_SEND_F (the master sends the events).
+"""
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The bits of a verdict that sums depend on: "sent" and "undecided"."""
+"""The flags of a verdict that sums depend on: "the master sends the events" and "the filter cannot decide"."""
 
 
 class _Narrow:
@@ -103,14 +105,14 @@ class Conditions(_Narrow):
 
     @property
     def lengths(self) -> Ints:
-        """The number of members of each condition. Members are the tables, statements or single filters that the
-        condition lists.
+        """For each condition, the number of its members: the tables, statements or single filters that the condition
+        lists.
         """
         return np.diff(self.start)
 
     @property
     def first(self) -> Int32:
-        """The first member of each condition: the number of a table or statement, or a negative number for a single
+        """For each condition, its first member: the number of a table or statement, or a negative number for a single
         filter.
         """
         return self.member[self.start[:-1]]
@@ -126,8 +128,8 @@ class Conditions(_Narrow):
         return found
 
     def chosen(self, numbers: Ints) -> Conditions:
-        """Return a copy with only some of the conditions (such as "this table is sent"): those with the given
-        ``numbers``, renumbered from 0 in this order.
+        """Return a copy with only some of the conditions (such as "this table is sent"). ``numbers`` has their numbers,
+        and condition ``numbers[k]`` gets the new number ``k``.
         """
         lengths = self.lengths[numbers]
         start = _starts(lengths)
@@ -155,10 +157,11 @@ class Conditions(_Narrow):
         return found
 
     def expanded(self, start: Ints, subject: Int32) -> Conditions:
-        """Return a copy with other numbers for tables and statements. One old number may stand for several of them.
+        """Return a copy in which the tables and statements have other numbers. One old number may stand for several
+        tables and statements, each of which gets a new number.
 
-        The old number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is at
-        least one.
+        The old number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is at least
+        one.
         """
         required = self.required.copy()
         required[required >= 0] = subject[start[required[required >= 0]]]
@@ -170,12 +173,13 @@ class Conditions(_Narrow):
         return Conditions(required, _starts(times)[self.start], member)
 
     def folded(self, alike: Ints | None = None) -> tuple[Conditions, Ints]:
-        """Return the distinct conditions, and an array with the new number of each old condition.
+        """Merge equal conditions. Return the distinct conditions, and an array with the new number of each old
+        condition.
 
-        The members of a condition are the tables and statements of which a filter must send one. ``alike`` maps each
-        table or statement to one that stands for it, so that more conditions become equal (None: no change). Only
-        conditions with several members are changed. Each of these also gets the member NO_SUBJECT, so that it still
-        counts as a condition on several tables.
+        The members of a condition are the tables and statements of which a filter must send one. Before the comparison,
+        table or statement ``k`` is replaced by ``alike[k]``, so that more conditions become equal (None: no change).
+        Only conditions with several members are changed. Each of these also gets the member NO_SUBJECT, so that it
+        still counts as a condition on several tables.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -205,8 +209,11 @@ def _starts(lengths: npt.NDArray[Any]) -> Ints:
 
 
 def _places(first: Ints, lengths: Ints) -> Ints:
-    """Return integer ranges as one array, for selecting parts of another array. Range ``k`` begins at ``first[k]`` and
-    has ``lengths[k]`` numbers.
+    """Return the numbers of several integer ranges as one array, for selecting parts of another array. Range ``k``
+    begins at ``first[k]`` and has ``lengths[k]`` numbers.
+
+    >>> _places(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
     """
     start = _starts(lengths)
     return np.repeat(first - start[:-1], lengths) + np.arange(start[-1])
@@ -283,7 +290,9 @@ class Facts(_Narrow):
         return sent
 
     def holding(self, flags: SubjectFlags | None, number: int | None = None) -> Mask:
-        """Return for each condition whether it holds for a filter. The parameters are those of :meth:`sent`."""
+        """Return a Boolean array that tells for each of ``conditions`` (such as "this table is sent") whether the
+        condition holds for a filter. The parameters and the error are those of :meth:`sent`.
+        """
         if flags is None:
             passing = np.ones(len(self.subjects), np.bool_)
             others = [ALWAYS, NO_SUBJECT]
@@ -373,8 +382,8 @@ class Facts(_Narrow):
         """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal
         condition, origin and time bucket merged.
 
-        ``alike`` maps each table or statement to the one that replaces it in conditions about several tables or
-        statements (None: no change).
+        In conditions about several tables or statements, table or statement ``k`` is first replaced by ``alike[k]``
+        (None: no change).
         """
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
@@ -435,10 +444,12 @@ def sums(numbers: Ints, values: npt.NDArray[Any], length: int) -> Ints:
 
 
 def flags_of(one: ReplicationFilter, subjects: Sequence[Subject]) -> SubjectFlags | None:
-    """Return a filter's verdicts about ``subjects`` (tables and statements) as uint32 bits, in the order of
-    ``subjects``.
+    """Evaluate a filter about each of ``subjects`` (tables and statements), and return the verdicts as a uint32 array,
+    from which :meth:`Facts.sent` computes the filter's traffic.
 
-    Return None for a filter without rules.
+    Entry ``k`` is the verdict about ``subjects[k]``: a combination of flags such as FILTER_BINLOG_SEND_F (the master
+    sends the events) and FILTER_UNDECIDED_F (the filter cannot decide). Return None for a filter without rules, because
+    it sends everything.
     """
     flags = TableFlags(one, Subjects())
     if not flags.is_on:

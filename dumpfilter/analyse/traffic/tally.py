@@ -206,14 +206,17 @@ class Tally:
     def _with_payloads(
         self, segment: Segment
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]], list[int]]:
-        """Return the role and the subject (number of a table or statement) of each event of a segment. A compressed
-        transaction is represented as one rows event on all its tables. If it changes no table, its event gets the role
-        FRAME, like BEGIN.
+        """Return the events of a segment (consecutive events of one file) in the form in which they are counted. Each
+        compressed transaction is represented as one rows event on all its tables. If it changes no table, its event
+        gets the role FRAME, like BEGIN.
 
-        An event's role tells how the event travels in a filtered stream. The third result has a pair for each
-        compressed transaction with a single subject. The pair is the index of its event, and the number of inner events
-        about which a filter may be unable to decide. The fourth result has the indexes of the compressed transactions
-        of which a filter may send a part.
+        The result has four values:
+
+        - the role of each event, which tells how the event travels in a filtered stream.
+        - the subject of each event: the number of its table or statement, or of a set of tables.
+        - a pair of numbers for each compressed transaction with a single subject. They are the index of its event, and
+          the number of inner events about which a filter may be unable to decide.
+        - the indexes of the compressed transactions of which a filter may send a part.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []
@@ -373,10 +376,11 @@ class Tally:
         return subjects, conditions.expanded(start, np.array(new, np.int32))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
-        """Make room for the conditions and units (rows of counts) of a transaction with ``events`` events.
+        """Make room in the tally's arrays for the conditions and units (rows of counts) of a transaction with
+        ``events`` events.
 
-        With ``adds_up`` True, units with equal condition, origin and time bucket may be merged first, which makes room
-        without longer arrays. With False no units are merged.
+        With ``adds_up`` True, the function may make room by merging units with equal condition, origin and time bucket.
+        With False the function always makes the arrays longer.
         """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
@@ -426,7 +430,9 @@ def _held(events: _Events, first: int) -> _Events:
 
 
 class _Group(NamedTuple):
-    """A group of filters with equal verdicts about the tables of a compressed transaction."""
+    """A group of filters with equal verdicts about the tables of a compressed transaction. ``filters`` has one Boolean
+    for each filter with rules, which is True for the filters of the group.
+    """
 
     filters: Mask
     is_whole: bool
@@ -448,8 +454,8 @@ class _Filters:
         return len(self.numbers)
 
     def any_sent(self, subjects: npt.NDArray[np.int32]) -> Mask:
-        """Return for each filter whether it sends at least one of ``subjects`` (numbers of tables or statements), as a
-        Boolean array.
+        """Return a Boolean array that tells for each filter whether it sends at least one of ``subjects`` (numbers of
+        tables or statements).
         """
         sent: Mask = np.any(self._of(subjects) & FILTER_BINLOG_SEND_F, axis=0)
         return sent
@@ -480,8 +486,9 @@ class _Filters:
         return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 
     def _of(self, subjects: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
-        """Return the filters' verdicts as uint32 bits, with a row for each of ``subjects`` and a column for each
-        filter.
+        """Return the filters' verdicts about ``subjects`` (numbers of tables or statements) as a uint32 array, with a
+        row for each subject and a column for each filter. An entry is a combination of the flags in :data:`DECIDING`:
+        "sent" and "undecided".
         """
         if not len(subjects) or not self._flags:
             return np.zeros((len(subjects), len(self)), np.uint32)

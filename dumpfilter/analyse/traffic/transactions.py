@@ -271,7 +271,9 @@ _COUNTS = {"bytes": np.int64, "events": np.int32, "transactions": np.int32}
 
 
 class _Columns(NamedTuple):
-    """The transactions that begin in one segment: end offset, commit time, and whether this time is exact."""
+    """The transactions that begin in one segment (consecutive events of one file), as arrays with one entry for each:
+    end offset, commit time, and whether this time is exact.
+    """
 
     end: Ints
     time: Ints

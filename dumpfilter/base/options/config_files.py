@@ -84,9 +84,9 @@ class GivenOption(NamedTuple):
     ``value`` is None for a name without an equals sign. :meth:`OptionNames.find` returns the option with its name in
     dumpfilter, and with the value True or False for a flag.
 
-    A line ``!include PATH`` or ``!includedir PATH`` of an option file is represented as an option, too. Its name is
-    ``!include`` or ``!includedir``, its value is the path, and it has no section. As in the servers, relative paths
-    begin at the working directory.
+    A line ``!include PATH`` or ``!includedir PATH`` of an option file is an option, too. Such an option has the name
+    ``!include`` or ``!includedir``, the path as value, and no section. As in the servers, relative paths begin at the
+    working directory.
     """
 
     name: str

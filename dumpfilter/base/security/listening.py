@@ -82,9 +82,9 @@ class Endpoint:
     def check_protection(
         self, server: str, option: str, lacks: Mapping[str, str], *, permit: str = "--insecure"
     ) -> None:
-        """Check that a server may listen on the address ``host`` of this endpoint. It may if the server lacks no
-        protection, if only this machine can reach ``host``, or if ``insecure`` is set. If only ``insecure`` permits it,
-        log a warning.
+        """Check that a server may listen on the address ``host`` of this endpoint. The server may if it lacks no
+        protection, if only this machine can reach ``host``, or if ``insecure`` is set. If only ``insecure`` permits the
+        address, log a warning.
 
         ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks``
         has the protections that the server lacks, such as ``without TLS``, each with the options that add it.
