@@ -207,7 +207,7 @@ class Channel:
     @property
     def semantics(self) -> FilterSemantics:
         """The rule language of the channel's filter: classic (``--replicate-*`` rules, which work as the servers'
-        manuals describe), or effective (the rules DO, IGNORE and REWRITE of WL#2516).
+        manuals describe), or effective (the rules DO, IGNORE and REWRITE of MySQL's worklog WL#2516).
 
         Effective rules decide by the tables that a statement changes, and never by the default database.
         """
@@ -691,10 +691,10 @@ class Slave:
         """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
         ``info`` is the new configuration. The threads of an existing channel must be stopped. ``clauses`` are the
-        filter rules in the same statement, if it has any (WL#2387, WL#2516). With ``afresh`` an existing channel
-        forgets its position in the master's binlog, because ``info`` names another master or another position. Raises
-        OptionError before anything has changed, StateCorrupt when a file of the channel is unusable, and OutputError
-        when a file cannot be written.
+        filter rules in the same statement, if it has any (MySQL's worklogs WL#2387 and WL#2516). With ``afresh`` an
+        existing channel forgets its position in the master's binlog, because ``info`` names another master or another
+        position. Raises OptionError before anything has changed, StateCorrupt when a file of the channel is unusable,
+        and OutputError when a file cannot be written.
         """
         info = _folded(info)
         name = info.channel

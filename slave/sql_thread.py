@@ -38,9 +38,9 @@ from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Owner, 
 class UntilPosition:
     """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
 
-    The applier stops at the first transaction boundary at or after the byte offset ``position`` in ``file``. A later
-    file counts as after it. ``log`` says whose file this is: a binlog file of the master (``Source``), or a relay log
-    file of the slave (``Relay``).
+    The applier stops at the first transaction boundary at or after the byte offset ``position`` in ``file``. Every
+    position in a later file counts as after this offset. ``log`` says whose file this is: a binlog file of the master
+    (``Source``), or a relay log file of the slave (``Relay``).
     """
 
     log: Literal["Source", "Relay"]

@@ -197,8 +197,8 @@ class ChannelMeasurements:
     """The counts of a channel's applier over all its starts, and histograms of two delays. After an error, transactions
     that are applied again count twice.
 
-    ``relay_delay`` runs from a transaction's commit on the server until the slave has received the transaction, and
-    ``apply_delay`` until the slave has applied it.
+    ``relay_delay`` is the time from a transaction's commit on the server until the slave has received the transaction.
+    ``apply_delay`` is the time from this commit until the slave has applied the transaction.
     """
 
     events_filtered: int = 0

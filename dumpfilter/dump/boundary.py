@@ -48,7 +48,7 @@ def withhold(
     Examples are events of unknown types, and the texts of row-based statements.
 
     A marked event gets the role WITHHELD (dropped with the context events before it) or HIDDEN (dropped alone). Its
-    transaction becomes MIXED, so that each event is decided for itself.
+    transaction becomes MIXED, so that each event is decided separately.
 
     Also return the byte offsets in the file of events that no filter could decide, which the caller adds to the counts
     in the chunks (messages to the slave). Events that the compiled decision counts when it sends them are left out.
@@ -136,7 +136,9 @@ def _may_be_sent(
 ) -> npt.NDArray[np.bool_]:
     """Return for each transaction of a segment (a part of a binlog file) whether the filters may send any of it.
 
-    ``array`` has the filters' flags by the number of a table or statement.
+    ``array`` has a uint32 of flags for each table or statement, which combines the decisions of the slave's filters.
+    ``txn_subject`` has for each transaction the number of its only table or statement, or a negative constant such as
+    MIXED.
     """
     found: npt.NDArray[np.bool_] = (txn_subject < 0) | (array[np.maximum(txn_subject, 0)] & _SEND != 0)
     # A transaction of several subjects is dropped if the filters drop all of them.

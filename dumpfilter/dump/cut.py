@@ -449,7 +449,8 @@ def _has(word, shift):
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
     """Tell whether a filter must wait for the next segment (part of a binlog file) with an atom (a run of events) of an
-    open transaction. So it must if events there decide whether the filter sends the atom, or sets STMT_END_F in it.
+    open transaction. This is necessary if events there decide whether the filter sends the atom, or sets STMT_END_F in
+    its rows event.
 
     ``atom`` is the atom's row in the arrays of ``w`` (:class:`~dumpfilter.dump.atoms.Weighed`), and ``shift`` the
     number of the filter's bit in the words there. ``is_kept`` says whether the filter has sent an event of the

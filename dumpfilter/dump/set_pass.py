@@ -485,7 +485,7 @@ def filter_set(
         rule_filter: the slave's filter.
         overwrite: whether existing files may be replaced.
         tables_info: None, or the counter of Query events that are converted so that they name their statements' tables
-            (WL#40). Files that have tables info already keep it. A relay log cannot be converted.
+            (MySQL's worklog WL#40). Files that have tables info already keep it. A relay log cannot be converted.
         options: the selection of transactions, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rule_filter, options, whole_files=True)

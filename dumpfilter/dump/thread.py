@@ -154,7 +154,8 @@ class Exclusion:
         slave's filter.
 
         In the result, ``txn_source`` (the index of the transaction's GTID source) is -1 for each transaction whose GTID
-        the master does not report to the slave. ``dropped`` has lost the GTIDs that the slave already has.
+        the master does not report to the slave. ``dropped``, the GTIDs that Gap events of a relay log name, lacks the
+        GTIDs that the slave already has.
         """
         columns = columns_of(segment)
         if self._executed is not None:

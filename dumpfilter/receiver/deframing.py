@@ -83,13 +83,16 @@ class Deframer:
         self._end += got
 
     def fill_at_once(self, most: int, has_more: Callable[[], bool]) -> int:
-        """Read available bytes from a non-blocking socket, and return their number. Stop at about ``most`` bytes.
+        """Read the bytes that a non-blocking socket has available, and return their number. Stop at about ``most``
+        bytes.
 
-        A TLS connection gives one record at a time, and a server may send each event in a separate record. ``has_more``
-        tells whether the source has sent bytes that were not read yet. Calling this function costs less than a read
-        that finds nothing. If bytes were read before an error of the connection, the error is not raised, and the next
-        call meets it again. Otherwise raises ConnectionLost if the source has closed the connection, and OSError for an
-        error of the connection.
+        Several reads may be necessary, because a TLS connection gives one record at a time, and a server may send each
+        event in a separate record. Before each further read the method calls ``has_more``, which tells whether the
+        source has sent bytes that were not read yet. This call costs less than a read that finds nothing.
+
+        If bytes were read before an error of the connection, the error is not raised, and the next call meets it again.
+        Otherwise raises ConnectionLost if the source has closed the connection, and OSError for an error of the
+        connection.
         """
         before = self._end - self._begin
         got = 0

@@ -168,7 +168,7 @@ class Framed(NamedTuple):
     sequence: int
     """The sequence number after the last packet."""
     last: int
-    """The byte offset of the last event."""
+    """The byte offset of the last event among the events that were given."""
     end_log_pos: int
     """The last ``end_log_pos`` that is not 0 among the events; 0 for none."""
 
