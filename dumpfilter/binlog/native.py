@@ -164,8 +164,8 @@ def prefetch(typingctx, array, index):
 
 @inlined
 def prefetch_ahead(data, fetched, at):
-    """Prefetch the next 2 KiB of a loop from event to event, and return the offset in ``data`` after the prefetched
-    bytes.
+    """Prefetch the next 2 KiB of ``data`` for a loop that goes from event to event. Return the offset in ``data`` after
+    the prefetched bytes.
 
     The processor cannot predict these reads, because each event's header tells where the next event begins. The loop is
     at offset ``at`` of ``data``. The bytes up to ``fetched``, the result of the call before, are already prefetched.

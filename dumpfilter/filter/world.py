@@ -344,8 +344,8 @@ class World(Generic[C]):
     # Questions.
 
     def has(self, key: Key, session: int = -1) -> bool | None:
-        """Tell whether the replica has the object with this key (type, database, name). Return None if the model does
-        not know.
+        """Tell whether the replica has the object with this key (type, database, name). Return None if the statements
+        so far do not tell.
 
         A temporary table of the connection with the id ``session`` (-1: not known) counts, too, and hides an ordinary
         table of the same name.
@@ -364,7 +364,7 @@ class World(Generic[C]):
 
     def table_of(self, trigger: Key) -> Ref | None:
         """Return the table on which a trigger is defined. ``trigger`` is the trigger's key (type, database, name) on
-        the source. None if the model does not know the trigger.
+        the source. None if the statements so far have not created the trigger, or have dropped it.
         """
         code = self._code.get(trigger)
         return None if code is None else code.on
@@ -434,8 +434,8 @@ class World(Generic[C]):
     # Events.
 
     def rows(self, database: str, table: str, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for row events of a table. If the events pass the filter, yield a Fault for each reason for
-        which they fail on the replica.
+        """Update this model of source and replica for row events of a table. If the events pass the filter, yield a
+        Fault for each reason for which they fail on the replica.
 
         ``database`` and ``table`` are the names on the source. ``passes`` says whether the events pass the filter. A
         missing table is reported only once.
@@ -449,8 +449,8 @@ class World(Generic[C]):
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for the statement ``one``. If the statement passes the filter, yield a Fault for each reason
-        for which the statement fails on the replica.
+        """Update this model of source and replica for the statement ``one``. If the statement passes the filter, yield
+        a Fault for each reason for which the statement fails on the replica.
 
         A missing object is reported only once. ``cause`` is the caller's identifier of the statement, which later
         faults return. ``passes`` says whether the statement passes the filter.
@@ -465,7 +465,7 @@ class World(Generic[C]):
 
     def faults(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield a Fault for each reason for which the statement ``one``, which must pass the filter, fails on the
-        replica. The model is not updated.
+        replica. This model of the replica stays as it was before the statement.
         """
         if one.facts.verb is not None:
             yield from self._needs(one)
@@ -482,8 +482,8 @@ class World(Generic[C]):
                     yield Fault(FaultKind.TWICE, ref, None)
 
     def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Update the model for the objects that the statement ``one`` creates, changes and removes, without reporting
-        faults.
+        """Update this model of source and replica for the objects that the statement ``one`` creates, changes and
+        removes, without reporting faults.
 
         ``cause`` is the caller's identifier of the statement. ``passes`` says whether the statement passes the filter.
         """
@@ -518,8 +518,8 @@ class World(Generic[C]):
             yield fault
 
     def undecided(self, one: Resolved, cause: C) -> None:
-        """Update the model for the statement ``one``, about which only the replica's own filter can decide. The model
-        then no longer knows the state of the statement's objects.
+        """Update this model of source and replica for the statement ``one``, about which only the replica's own filter
+        can decide. The model then no longer knows the state of the statement's objects.
 
         ``cause`` is the caller's identifier of the statement.
         """

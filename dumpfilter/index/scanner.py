@@ -538,7 +538,8 @@ class FileScanner:
         self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int, continues: bool
     ) -> tuple[int, int]:
         """Group the scanned events into transactions, and fill the scanner's columns of transactions. Return the number
-        of transactions, and the length of the column ``set_subject``.
+        of transactions, and the number of entries in the column ``set_subject``. This column has the tables and
+        statements of each transaction that changes several.
 
         ``data`` has the file's bytes from ``offset`` on. ``continues`` tells whether the first transaction began before
         these events.

@@ -27,8 +27,8 @@ TimeSpans = tuple[TimeSpan, ...]
 
 
 def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
-    """Return the time spans in which events were written, given the events' timestamps. A long pause between two
-    timestamps ends a span.
+    """Return the time spans in which events were written, given the events' timestamps. A pause of more than
+    LONGEST_PAUSE (a day) between two timestamps ends a span.
 
     The timestamps are Unix seconds in any order, and 0 is ignored. The result has the first and the last time of each
     span.
@@ -47,8 +47,8 @@ def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
 
 
 def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
-    """Return the time spans of several parts of a binlog, merged into one ascending tuple. Spans that overlap, or lie
-    close together, become one.
+    """Return the time spans of several parts of a binlog, merged into one ascending tuple. Spans become one if they
+    overlap, or if the pause between them is at most LONGEST_PAUSE (a day).
 
     >>> joined([((10, 20), (200_000, 200_005)), (), ((15, 30),)])
     ((10, 30), (200000, 200005))

@@ -433,8 +433,8 @@ class _Search:
 def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
     """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``, which must not overlap.
 
-    The byte strings may lie in ``data`` in any order, since the events of uncompressed transactions come after all
-    others there.
+    The byte strings may lie in ``data`` in any order, since the caller appends the events of compressed transactions,
+    uncompressed, after all others.
     """
     order = np.argsort(begin, kind="stable")
     edges = np.stack((begin[order], end[order]), axis=1).ravel()
