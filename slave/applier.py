@@ -172,8 +172,8 @@ class EventApplier:
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
-        """Return how often each kind of filter rule, such as Replicate_Do_DB, was used since the last call. The count
-        begins again at zero, so that the caller can add each result to its totals.
+        """Return how often each kind of filter rule, such as Replicate_Do_DB, has matched an event since the last call.
+        The count begins again at zero, so that the caller can add each result to its totals.
         """
         hits, self.hits = self.hits, Counter()
         return hits

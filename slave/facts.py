@@ -411,8 +411,8 @@ def _filter_row(setting: Setting) -> list[Any]:
 
 
 def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
-    """Yield the rows of ``replication_applier_filters``: each channel's filter rules by kind, with counts of their uses
-    (WL#7361 E).
+    """Yield the rows of ``replication_applier_filters``: each channel's filter rules by kind, with the number of events
+    that matched each (section E of MySQL's worklog WL#7361).
     """
     for name in slave.filters.channels:
         for setting in slave.filters.settings(name):

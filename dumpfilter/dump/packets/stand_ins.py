@@ -550,7 +550,7 @@ class Stretches(NamedTuple):
 
     def plus(self, other: Stretches) -> Stretches:
         """Return the sums of the counts of replication domains in ``self`` and ``other``, which count different parts
-        of a binlog. Of ``most_domains``, a largest number, the result has the larger one.
+        of a binlog. The result's ``most_domains`` is the larger of both values.
         """
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 

@@ -42,8 +42,8 @@ PROTOCOL = 2
 
 
 class Speaker(NamedTuple):
-    """A program and the version of the protocol that it speaks. An old program that names no version has 0 and
-    ``""``.
+    """A program and the version of the protocol that it speaks. For an old program, which names neither itself nor a
+    version, the fields are 0 and empty.
     """
 
     protocol: int
