@@ -348,7 +348,7 @@ class BinlogReader(DataSourceReader):
     @property
     def pushFilters(self) -> _OptionalPushdown:
         """The method by which Spark offers the conditions of a WHERE clause to the data source. A plain method would
-        not do: Spark rejects a reader that has one while filter pushdown is off.
+        not do, because Spark rejects a reader with a method of this name while filter pushdown is off.
         """
         return _OptionalPushdown(self._push)
 

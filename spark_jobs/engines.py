@@ -71,7 +71,7 @@ def translated(function: Callable[[T], R], task: T) -> R:
     """Call ``function`` with a task and return the result. If the task raises an OSError, raise a BinlogError with the
     name of the file instead.
 
-    An OSError of a task comes from reading a binlog.
+    Only the reading of binlogs raises an OSError in a task, because errors of output files are raised as OutputError.
     """
     try:
         return function(task)

@@ -88,8 +88,9 @@ class Range:
     statements. Empty until :func:`follow_xa` has found them.
     """
     last: bool | None = None
-    """None if the range ends exactly at ``end``. Otherwise the range ends with the file, whose size was ``end`` when
-    the range was guessed, and the value is that of :attr:`FilePart.last`.
+    """None if the range must end exactly at ``end``. True or False if the range is the last one of its file, and was
+    guessed when the file had ``end`` bytes. The range then ends with the file, and the value is that of
+    :attr:`FilePart.last`.
     """
     names: NameRules = DEFAULT_NAMES
     """The rules for comparing names of schemas and tables, which filters need: those of the server that wrote the
@@ -285,8 +286,8 @@ class FileIndex:
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
     def add(self, events: Segment, file: BinlogFile) -> Ints:
-        """Add the data of the next events of ``file`` to this object, except the bounds of ranges and the end. Return
-        the ascending offsets at which transactions end, bytes.
+        """Add the data of the next events of ``file``, such as their times, to this object. The bounds of ranges and
+        the end are not changed. Return the ascending byte offsets at which transactions end.
 
         Raises BinlogUnsupported if the format of events changes inside the file.
         """
@@ -338,7 +339,9 @@ class FileVersion:
 
     @property
     def marks(self) -> set[object]:
-        """Two keys of the file: its path, and the name, size and digest that a copy shares."""
+        """Two values by which the file is recognized: its path, and the triple of name, size and digest. A copy of the
+        file in another directory has an equal triple.
+        """
         return {self.path, (file_name(self.path), self.size, self.digest)}
 
 
@@ -430,7 +433,7 @@ def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptio
     ranges) into ``index``.
 
     The end of the last range is not added to ``index.bounds``. If ``options`` say that damage is to be skipped, the
-    scan detects every damage that a later pass would detect. Raises BinlogError with file and position: for damage, or
+    scan detects every damage that a later pass would detect. Raises BinlogError with file and position for damage, and
     if the format of events changes inside the file.
     """
     most = part.start + part.limit
@@ -562,8 +565,9 @@ class IndexedSet:
 
     @property
     def has_xa(self) -> bool:
-        """Whether any file of the set may end an XA transaction that was prepared in another range. Events inside
-        compressed transactions do not count.
+        """Whether any file of the set may have the end (XA COMMIT or XA ROLLBACK) of an XA transaction that was
+        prepared in another range. A range is the part of a file that one task reads. Events inside compressed
+        transactions do not count.
         """
         return any(one.has_xa for one in self.files)
 
@@ -671,9 +675,10 @@ can then read a file without GTIDs.
 
 def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | None:
     """Find the first bytes at or after the byte offset ``offset`` that look like the Gtid event of a transaction.
-    Return their offset and the event's timestamp, or None if there are none within 1 MiB.
+    Return their offset and the event's timestamp, or None if there are no such bytes within 1 MiB.
 
-    The event must tell its end position, as in a server's own binlog. A value inside another event may look alike.
+    Bytes look like the event only if they have its end position, as in a server's own binlog. The bytes can also be
+    part of another event, for example of a column's value.
     """
     for begin in range(offset, offset + _SEARCHED, _WINDOW):
         data = np.frombuffer(file.read_up_to(begin, _WINDOW + HEADER_LENGTH), np.uint8)
@@ -686,11 +691,13 @@ def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | No
 
 
 def _guess_ranges(part: FilePart, range_size: int) -> tuple[FileIndex, list[Range]]:
-    """Divide a binlog file into ranges of about ``range_size`` bytes, without reading all of it. Return the ranges, and
-    an index whose time intervals contain only one transaction of each range.
+    """Divide a binlog file into ranges (sequences of complete transactions, one for each task) of about ``range_size``
+    bytes, without reading all of it. Return the ranges, and an index whose time intervals contain only one transaction
+    of each range.
 
-    A range begins where a transaction seems to begin. A task that reads the range before it fails if none does. Raises
-    BinlogError if the file cannot be opened, or if a range is larger than :data:`_MOST_GUESSED`.
+    A range begins where bytes look like the beginning of a transaction. If no transaction begins there, the task that
+    reads the preceding range fails. Raises BinlogError if the file cannot be opened, or if a range is larger than
+    :data:`_MOST_GUESSED`.
     """
     with open_file(part.path) as file:
         index = FileIndex(part.number, part.path, file.name, format_description=file.format_description.raw)
@@ -723,8 +730,8 @@ def read_set(
     task_of: Callable[[IndexedSet], Callable[[Sequence[Range]], S]],
     label: str,
 ) -> tuple[IndexedSet, list[S]]:
-    """Read the files of a binlog set in tasks of :class:`ReadRanges`. Return the set's index, and the tasks' results in
-    binlog order.
+    """Read the files of a binlog set in tasks of :class:`ReadRanges`. Return the set's index (the data about its files
+    and ranges), and the tasks' results in binlog order.
 
     The files are read once. The beginnings of ranges are guessed, and each task checks that the next range begins where
     its own ends. If a task fails, or if an XA transaction ends in another range than it was prepared in, the index pass
@@ -762,7 +769,9 @@ def read_set(
 
 
 def _joined(parts: Sequence[FileIndex]) -> FileIndex:
-    """Return the index of a file, given those of all its ranges in order."""
+    """Return the index (the data about transactions and ranges) of a whole file. ``parts`` has the indexes of all
+    ranges of the file, in order.
+    """
     return replace(
         parts[-1],
         start=parts[0].start,
@@ -774,7 +783,9 @@ def _joined(parts: Sequence[FileIndex]) -> FileIndex:
 
 
 def _with_indexes(task: Callable[[Sequence[Range]], S], ranges: Sequence[Range]) -> tuple[S, list[FileIndex]]:
-    """Call a task of :class:`ReadRanges`. Return its result with the indexes of the ranges that it read."""
+    """Call a task of :class:`ReadRanges`. Return its result, and the indexes of the ranges that it read. An index has
+    the data found in a range, such as times and the end.
+    """
     _of_thread.indexes = []
     return task(ranges), indexes_of_task()
 
@@ -814,7 +825,9 @@ _of_thread = threading.local()
 
 
 def indexes_of_task() -> list[FileIndex]:
-    """Return the indexes of the ranges that the task of this thread has read so far."""
+    """Return the list of the indexes of the ranges that the task of this thread has read so far. An index has the data
+    found in a range (part of a binlog file), such as times and the end.
+    """
     found: list[FileIndex] = vars(_of_thread).setdefault("indexes", [])
     return found
 

@@ -40,7 +40,9 @@ from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_set
 _SECOND = int(MICROSECONDS)
 
 _KEPT = 8
-"""The number of filters whose traffic is cached. Slaves with equal filters are computed one after the other."""
+"""The number of filters whose traffic is cached, which suffices because slaves with equal filters are computed one
+after the other.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,8 +26,8 @@ DRIVERS_VERSION = "DUMPFILTER_VERSION"
 
 
 def check_version() -> None:
-    """End this process with an error if its ``dumpfilter`` has another version than the driver's. The results of its
-    workers could otherwise be wrong.
+    """End this daemon process with an error if its ``dumpfilter`` has another version than the driver's. Otherwise the
+    results of the workers that the daemon forks could be wrong.
     """
     wanted = os.environ.get(DRIVERS_VERSION, __version__)
     if wanted != __version__:
@@ -50,17 +50,18 @@ def load_product() -> None:
 
 
 def freeze() -> None:
-    """Exclude all present objects from later garbage collections (``gc.freeze``), after a last collection.
+    """Collect garbage once more, and then let the garbage collector ignore all objects that exist now (``gc.freeze``).
 
-    PySpark collects garbage after every task, which would otherwise visit all objects of the loaded modules.
+    PySpark collects garbage after every task. Without this call each collection would visit all objects of the loaded
+    modules, although these live until the process ends.
     """
     gc.collect()
     gc.freeze()
 
 
 def freezing(serve: Callable[..., int]) -> Callable[..., int]:
-    """Return a wrapper of ``serve``, PySpark's function that serves one task in a worker process. After a task that
-    imported modules, the wrapper excludes all live objects from later garbage collections (:func:`freeze`).
+    """Wrap ``serve``, PySpark's function that serves one task in a worker process. If a task has imported modules, the
+    wrapper afterwards lets the garbage collector ignore all objects that exist then (:func:`freeze`).
 
     PySpark collects garbage after every task, which would visit all objects of the modules. The first task usually
     imports pyarrow and pandas, because the daemon must not import them before it forks. Most later tasks import

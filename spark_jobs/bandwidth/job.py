@@ -61,8 +61,8 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 Floats = npt.NDArray[np.float64]
 
 Verdicts = tuple[SubjectFlags | None, int]
-"""A filter's verdicts about all tables and statements as bits (None: a filter without rules), and the filter's index
-among the measured filters.
+"""A filter's verdicts about all tables and statements, one uint32 of flags (such as FILTER_BINLOG_SEND_F) for each, and
+the filter's index among the measured filters. The verdicts are None for a filter without rules.
 """
 
 ALL: Verdicts = None, 0
@@ -313,7 +313,8 @@ class Evaluate:
         """Return the schemas whose binlogs a slave would need after a split by schema, as names encoded for file names,
         in ascending order.
 
-        ``flags`` has the verdicts of the slave's filter as bits (None: no rules).
+        ``flags`` has the verdict of the slave's filter about each table and statement, as a uint32 of flags such as
+        FILTER_BINLOG_SEND_F (None: no rules).
         """
         needed: set[str] = set()
         for number, subject in enumerate(self.tallied.subjects):
@@ -332,9 +333,9 @@ def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
     """Tell whether a filter drops all rows and all statements on tables, although the binlogs contain some. The
     filter's rules are then probably misspelled.
 
-    ``flags`` has the filter's verdicts as bits, by the number of the table or statement (None: no rules, so everything
-    passes). ``on_tables`` has the numbers of the tables and of the statements on tables, from
-    :func:`numbers_on_tables`.
+    ``flags`` has the filter's verdict about each table and statement, by number, as a uint32 of flags such as
+    FILTER_BINLOG_SEND_F. With None there are no rules, so that everything passes. ``on_tables`` has the numbers of the
+    tables and of the statements on tables, from :func:`numbers_on_tables`.
     """
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
 

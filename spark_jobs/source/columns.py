@@ -34,8 +34,8 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 Int64 = npt.NDArray[np.int64]
 
 Chosen = Int64 | slice
-"""A choice of events: an array with the indexes of the chosen rows of the data source, or a slice that selects all of
-them. The rows are those of the segment (consecutive events of a file) that :meth:`EventColumns.take` got last.
+"""A choice among the events that :meth:`EventColumns.take` got last: an array with their indexes, or a slice that
+selects all of them.
 """
 
 IMAGES = ("before", "after")
@@ -144,9 +144,10 @@ class EventColumns:
     """The columns of the Spark data source for the events of one part of a binlog file, which has complete
     transactions.
 
-    The caller must pass the segments (consecutive events) of this part in order to :meth:`take`. The object then has
-    the rows of the latest segment, and remembers the transaction and the table maps that continue in the next segment.
-    The row of an event inside a compressed transaction follows the row of its Transaction_payload event.
+    The caller passes the segments (consecutive events) of this part in order to :meth:`take`. The other methods return
+    columns for the events of the segment that was passed last. An event is a row of the columns. The rows of the events
+    inside a compressed transaction follow the row of its Transaction_payload event. The object remembers the
+    transaction and the table maps that continue in the next segment.
 
     Parameters:
         file: the value of the column ``file``.
@@ -182,8 +183,10 @@ class EventColumns:
         """
 
     def take(self, events: OpenedEvents) -> None:
-        """Replace the rows of this object by the rows of ``events`` (those of the next segment). Raises BinlogError for
-        a compressed transaction, or a rows event, that cannot be decoded.
+        """Take the next segment (consecutive events) of the part of the file. Until the next call, the other methods
+        return columns for the events of this segment.
+
+        Raises BinlogError for a compressed transaction, or a rows event, that cannot be decoded.
         """
         self.events = events
         self.segment = segment = events.segment
@@ -208,18 +211,19 @@ class EventColumns:
 
     @property
     def _of_bytes(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
-        """Four arrays about the events of the rows that :meth:`take` made last. The first array has the bytes of all
-        these events (uint8). The other arrays have for each event the offset in these bytes at which the event begins,
-        its size without checksum, and its type.
+        """Four arrays about the events that were last given to :meth:`take`. The first array has the bytes of all these
+        events (uint8). The other arrays have for each event the offset in these bytes at which the event begins, its
+        size without checksum, and its type.
         """
         return self.events.opened_data, self.events.start, self.events.length, self.type
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
-        """Return the values of one column of the data source as an Arrow array.
+        """Return one column of the data source as an Arrow array, with a value for each event that was last given to
+        :meth:`take`.
 
         ``name`` is a name in :data:`TYPES`, ``sql``, or a name from the parameter ``filters`` such as ``sent_web``,
-        whose values tell whether the slave is sent the event. ``keep`` has the indexes of the rows whose values are
-        wanted, in the order of the result (None: all rows). Columns with repeated texts are dictionary arrays.
+        whose values tell whether the slave is sent the event. ``keep`` has the indexes of the events whose values are
+        wanted, in the order of the result (None: all events). Columns with repeated texts are dictionary arrays.
         """
         events = slice(None) if keep is None else keep
         if name in self.sent:
@@ -229,8 +233,8 @@ class EventColumns:
         return values if isinstance(values, pa.DictionaryArray) else values.cast(kind)
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
-        """Return the values of the rows that events changed, before and after the change. ``keep`` has the indexes of
-        the wanted events, ascending (None: all events).
+        """Return the rows that the events last given to :meth:`take` changed, with their values before and after the
+        change. ``keep`` has the indexes of the wanted events, ascending (None: all events).
 
         The field ``event`` of the result has for each changed row the index of its event in ``keep``, or among all
         events if ``keep`` is None. Call this method exactly once after each :meth:`take`, even for no events, because
@@ -250,8 +254,8 @@ class EventColumns:
         """Return a 4-byte field of the chosen events' headers as an array of numbers. ``field`` is the field's offset
         in the header.
 
-        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
-        selects all rows.
+        ``events`` chooses among the events that were last given to :meth:`take`, by an array of their indexes or a
+        slice that selects all.
         """
         # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3.
         data = self.events.opened_data
@@ -259,11 +263,10 @@ class EventColumns:
         return numbers[self.events.start[events] + field]
 
     def transaction(self, events: Chosen) -> Int64:
-        """Return for each chosen event the index of its transaction in the segment (consecutive events of a file) that
-        :meth:`take` got last.
+        """Return for each chosen event the index of its transaction in the segment (consecutive events of a file).
 
-        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
-        selects all rows.
+        ``events`` chooses among the events that were last given to :meth:`take`, by an array of their indexes or a
+        slice that selects all.
         """
         of_event = np.repeat(np.arange(self._begins.size), np.diff(self.segment.txn_event))
         return np.take(of_event, self.events.outer[events])
@@ -272,16 +275,17 @@ class EventColumns:
         """Return for each chosen event the file offset at which its transaction begins. The value is -1 for an event
         between two transactions.
 
-        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
-        selects all rows.
+        ``events`` chooses among the events that were last given to :meth:`take`, by an array of their indexes or a
+        slice that selects all.
         """
         return self._begins[self.transaction(events)]
 
     def gtids(self) -> pa.Array:
-        """Return the GTID of each transaction in the segment (consecutive events of a file) that :meth:`take` got last,
-        as an Arrow array of texts in the order of the file.
+        """Return the GTID of each transaction in the segment (consecutive events of a file) that was last given to
+        :meth:`take`. The result is an Arrow array of texts in the order of the file.
 
-        The value is null for a transaction without a GTID, and for an event between two transactions.
+        The value is null for a transaction without a GTID, and for an event between two transactions, which counts as a
+        transaction here.
         """
         source = self.segment.txn_source
         known = np.unique(source[source >= 0]).tolist()
@@ -311,8 +315,8 @@ class EventColumns:
         """Return for each chosen event its kind of statement (INSERT, CREATE TABLE …), as an index into the list
         ``_KIND_WORDS``. The index is -1 for an event without a statement kind, such as Xid.
 
-        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
-        selects all rows.
+        ``events`` chooses among the events that were last given to :meth:`take`, by an array of their indexes or a
+        slice that selects all.
         """
         of_type = _KIND_OF_TYPE[self.type[events]]
         # An event without a subject (table or statement) has the index -1, which selects the appended -1.
@@ -325,8 +329,8 @@ class EventColumns:
         without a text, and for a malformed event. Bytes that are invalid in the statement's character set become
         U+FFFD.
 
-        ``events`` has the indexes of the chosen rows among those that :meth:`take` made last, or is a slice that
-        selects all rows.
+        ``events`` chooses among the events that were last given to :meth:`take`, by an array of their indexes or a
+        slice that selects all.
         """
         numbers = np.arange(len(self))[events]
         texts: list[str | None] = [None] * len(numbers)
@@ -336,7 +340,7 @@ class EventColumns:
 
     def _statement(self, number: int) -> str | None:
         """Return the text of the SQL statement in an event, or None for a malformed event. ``number`` is the event's
-        index among the rows that :meth:`take` made last.
+        index among those last given to :meth:`take`.
         """
         try:
             return _text(self.events.text(number))

@@ -81,7 +81,8 @@ def export_events(
         run: executes the tasks, one for each binlog file.
         on_damage: a function that is called for each damaged file that ``onCorrupt=skip`` skips.
         warn: a function that is called with each warning about values that typed columns cannot hold.
-        slaves: the slaves that have a column, which tells whether the slave is sent the event.
+        slaves: definitions of slaves. For each of them the files get a column ``sent_NAME``, which tells of each event
+            whether a master would send the event to this slave.
 
     The Parquet files appear when all are complete, and replace older ones of equal name. A failed export leaves the
     directory unchanged, unless the system refuses to rename one of the complete files. Unfinished files of a killed

@@ -52,8 +52,8 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 def slaves_of(
     given: Mapping[str, str], others: Sequence[SlaveDefinition] = ()
 ) -> tuple[SlaveDefinition, ...]:
-    """Return the slaves for which the query has a column ``sent_NAME``. The slaves are defined by the options
-    ``slaves`` (paths of slaves files) and ``slave.NAME`` (rules). The slaves in ``others`` come first.
+    """Return the slaves for each of which the query has a column ``sent_NAME``. The slaves in ``others`` come first.
+    Those that the query's options ``slaves`` (paths of slaves files) and ``slave.NAME`` (rules) define come after them.
 
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.
@@ -178,7 +178,9 @@ class SourceOptions:
     filter: SlaveDefinition | None = None
     """The filter that every row must pass. None: all events become rows."""
     slaves: tuple[SlaveDefinition, ...] = ()
-    """The slaves that have a column, which tells whether the master sends the event to the slave."""
+    """The slaves for each of which the query has a column ``sent_NAME``, which tells whether the master sends the event
+    to the slave.
+    """
     exploded: bool = False
     """Whether each changed row of a rows event becomes a row of the data source."""
     table: tuple[str, str] | None = None
@@ -240,10 +242,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], slaves: Sequence[SlaveDefinition] = ()) -> SourceOptions:
-        """Return the options of a query, parsed from the texts that the user gave to Spark.
+        """Parse the options that the user of the data source gave as texts, and return them.
 
-        The case of option names is ignored, as Spark does. ``slaves`` have columns ``sent_NAME``, too. Raises
-        OptionError for an unknown option or a bad value.
+        The case of option names is ignored, as Spark does. ``slaves`` are further slaves, for each of which the query
+        has a column ``sent_NAME``. Raises OptionError for an unknown option or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
         unknown = {name for name in given if not name.startswith(ONE_SLAVE)}

@@ -183,18 +183,20 @@ def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
 
 
 FILTER = "the filter"
-"""The internal name of the column with the verdicts of the option ``filter``. No column of the data source has this
-name.
+"""The internal name of the column that tells for each event whether it passes the query's option ``filter``. No column
+of the data source has this name.
 """
 
 
 def _batches(
     events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one Arrow batch with the rows of ``events`` for which the query's filter and all predicates are true. Yield
-    nothing if there are no such rows.
+    """Yield one Arrow batch, with the columns of ``schema``, of those events last given to ``events`` that the query
+    selects. Yield nothing if the query selects none of them.
 
-    ``schema`` has the batch's columns. ``predicates`` are the conditions of the query's WHERE clause.
+    The query selects the events that pass its filter (the option ``filter``) and meet its conditions. ``predicates``
+    are these conditions, each on one column, from the query's WHERE clause. In exploded form (``options.exploded``) the
+    batch has a row for each changed row of the events, otherwise for each event.
     """
     keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
     for predicate in predicates:

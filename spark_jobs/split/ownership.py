@@ -48,12 +48,15 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 NO_OUTPUT = 0
-"""The owner number of an event that no output (binlog set of a split) owns by itself. GTID, BEGIN and context events
-(such as Intvar) have it, because they follow their transaction or statement.
+"""The owner number of events that belong to no output (binlog set of a split) by themselves. An owner number stands for
+the combination of outputs that receive an event.
+
+GTID, BEGIN and context events (such as Intvar) have this number, because an output receives them only with other events
+of their transaction or statement.
 """
 
 NOBODY = -1
-"""The number of an output that receives nothing, as index into :meth:`Owners.sent`."""
+"""The index of the last row of :meth:`Owners.sent`, which is for an output that receives nothing."""
 
 REST = "@rest"
 """The name of the output (binlog set that a split writes) for events without a schema. No encoded schema name is equal
@@ -106,17 +109,17 @@ def decode_name(encoded: str) -> str:
 
 
 class Owners:
-    """A register of the outputs that receive the events of each table and statement. An output is a binlog set that a
-    split writes.
+    """A register that gives each table and statement an owner number: a number for the combination of outputs that
+    receive its events. An output is a binlog set that a split writes.
 
-    An owner number stands for the combination of outputs that receive an event. This number is an index into
-    ``combinations``.
+    An owner number is an index into ``combinations``.
 
     Parameters:
         subjects: the register that numbers tables and statements.
         outputs_of: returns the names of the outputs that receive the rows events of a table, or the event of a
             statement.
-        default: the names of the outputs that receive a transaction without any owned event, such as an empty one.
+        default: the names of the outputs that receive a transaction without any event that belongs to outputs, such as
+            an empty transaction.
         undecided: the names of the outputs that receive events about which no filter can decide. These are incidents,
             events of unknown types, and rows events without a table map.
         unknown_xa_ends: the names of the outputs that receive an XA COMMIT or XA ROLLBACK whose transaction was
@@ -166,11 +169,12 @@ class Owners:
         return found
 
     def sent(self) -> npt.NDArray[np.uint32]:
-        """Return a uint32 array that tells for each output (row) and owner number (column) whether the output receives
-        an event with this owner number.
+        """Return which outputs receive which events, in the form of filters' verdicts: a uint32 array with a row for
+        each output and a column for each owner number. An entry is FILTER_BINLOG_SEND_F (the flag "send") if the output
+        receives the events with this owner number, and 0 if not.
 
-        An output is a binlog set that the split writes. An owner number stands for a combination of outputs. A value is
-        FILTER_BINLOG_SEND_F or 0, as in a filter's verdicts. The last row is for an output that receives nothing.
+        An output is a binlog set that the split writes. An owner number stands for a combination of outputs that
+        receive an event together. The last row is for an output that receives nothing.
         """
         found = np.zeros((len(self.names) + 1, len(self.combinations)), np.uint32)
         for number, outputs in enumerate(self.combinations):
@@ -178,8 +182,8 @@ class Owners:
         return found
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner number of each table and statement seen so far, as int32. The index is the number of the
-        table or statement in the register ``subjects``.
+        """Return an int32 array with the owner number of each table and statement registered so far. The index is the
+        number of the table or statement in the register ``subjects``.
 
         An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
         """
@@ -337,13 +341,17 @@ does not copy such events, because it makes new ones for each file.
 
 
 class _OutputFlags:
-    """The verdicts (send or drop) by which one output of a split acts as a filter. An output is a binlog set that the
-    split writes. The dump thread's code, which decides for real filters, reads these verdicts by owner number in place
-    of a table's number.
+    """One output of a split in the form of a filter. An output is one of the binlog sets into which a split divides a
+    binlog set. The split lets the dump thread's code choose the events of each output, as this code chooses the events
+    that a filter sends to a slave.
 
-    An owner number stands for the combination of outputs that receive an event. ``row`` has for each owner number
-    FILTER_BINLOG_SEND_F or 0. ``addresses`` returns the row with its memory address, which stays valid as long as the
-    row is held. The class implements :class:`dumpfilter.dump.decision.Flags`.
+    An owner number stands for a combination of outputs that receive an event together. ``row`` has an entry for each
+    owner number. The entry is FILTER_BINLOG_SEND_F (the flag "send") if this output belongs to the combination, and 0
+    if not. Where the dump thread's code reads a filter's verdict about a table, it here reads the entry of the event's
+    owner number.
+
+    ``addresses`` returns the row with its memory address, which stays valid as long as the row is held. The class
+    implements :class:`dumpfilter.dump.decision.Flags`.
     """
 
     is_on = True

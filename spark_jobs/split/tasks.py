@@ -129,7 +129,7 @@ class RangePlan(NamedTuple):
     unassigned: int
     """The number of transactions of which no output receives an event."""
     found: FileIndex | None = None
-    """The data about the range that the planning task found, such as its end."""
+    """The data that the planning task found about the range, such as the offset at which its last transaction ends."""
 
     def save(self, path: Path) -> None:
         """Save the plan of a range in the file ``path``, for the driver and for the task that copies the bytes. Raises
@@ -294,11 +294,15 @@ class Staging:
     """Whether the beginnings of ranges were guessed, and not found by the index pass."""
 
     def plan(self, number: int) -> Path:
-        """Return the path of the plan of the range ``number`` (part of the source that one task reads)."""
+        """Return the path of the saved plan for the range ``number`` (a part of the source that one task reads). The
+        plan says which bytes of the range each output receives.
+        """
         return self._of_range("guess" if self.is_guessed else "plan", number)
 
     def written(self, number: int) -> Path:
-        """Return the path of the file that exists when the range ``number`` has been written."""
+        """Return the path of the marker file for the range ``number`` (a part of the source that one task reads). The
+        file exists if all bytes of the range have been written to the outputs' files.
+        """
         return self._of_range("written", number)
 
     def _of_range(self, kind: RangeFile, number: int) -> Path:

@@ -58,8 +58,11 @@ class MeasureRanges(ReadRanges):
     """
 
     filters: Sequence[ReplicationFilter] | None
-    """The filters for which compressed transactions are cut exactly. None: the events inside compressed transactions
-    are counted, each with a part of the compressed bytes. The counts are then valid for every filter.
+    """The filters for which the bytes of compressed transactions are counted exactly, without the events that a filter
+    drops. The counts are then valid for these filters only.
+
+    None: the events inside compressed transactions are counted, each with a part of the compressed bytes. The counts
+    are then valid for every filter.
     """
 
     def __call__(self, ranges: Iterable[Range]) -> tuple[Facts, bool]:

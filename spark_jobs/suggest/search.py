@@ -244,7 +244,9 @@ class Slave:
     names: tuple[str, ...]
     definition: SlaveDefinition
     flags: SubjectFlags | None = field(default=None, compare=False)
-    """The filter's verdicts about all tables and statements, as bits. None: a filter without rules."""
+    """The filter's verdicts about the tables and statements in :attr:`Search.subjects`, one uint32 of flags such as
+    FILTER_BINLOG_SEND_F for each. None: a filter without rules.
+    """
     nbytes: int = field(default=0, compare=False)
     """The bytes that one slave receives. With compressed transactions it is an estimate."""
     tables: int = field(default=0, compare=False)
@@ -254,7 +256,9 @@ class Slave:
 
     @property
     def count(self) -> int:
-        """The number of slaves that have this filter. Their figures are those of one slave, so many times."""
+        """The number of slaves that have this filter. The other attributes have the traffic of one of them, so that
+        sums multiply the traffic by this number.
+        """
         return len(self.names)
 
 
@@ -264,7 +268,8 @@ class Found(NamedTuple):
     """
 
     stages: Sequence[Slave]
-    """The slave before the first suggested rule, and after each rule."""
+    """Copies of the slave with its rules and traffic: first without a suggested rule, and then after each of ``rules``.
+    """
     rules: Sequence[Rule] = ()
     rejected: Sequence[RejectedRule] = ()
 
@@ -312,8 +317,8 @@ class Search:
         """Return a copy of ``slave`` with the figures of the traffic that its filter passes: bytes, tables, and whether
         nothing passes.
 
-        ``flags`` has the filter's verdicts about the tables and statements in ``subjects``, as bits. None: the filter
-        is evaluated for all of them.
+        ``flags`` has the filter's verdicts about the tables and statements in ``subjects``, one uint32 of flags (such
+        as FILTER_BINLOG_SEND_F) for each. None: the filter is evaluated for all of them.
         """
         if flags is None:
             flags = flags_of(slave.definition.filter(self._names), self.subjects)
@@ -471,7 +476,9 @@ class Search:
 
 
 def _ruled(slave: Slave, rule: Rule) -> Slave:
-    """Return a copy of ``slave`` with one more rule. Its figures are those without the rule."""
+    """Return a copy of ``slave`` with one more rule. The copy's figures (bytes and tables) are still those without the
+    rule.
+    """
     definition = slave.definition
     return replace(slave, definition=replace(definition, rules=(*definition.rules, str(rule))))
 
