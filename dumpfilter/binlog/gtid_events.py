@@ -541,8 +541,8 @@ def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int)
 def _first_timed(
     read_up_to: Callable[[int, int], bytes | memoryview], position: int, end: int
 ) -> tuple[int, EventHeader] | None:
-    """Return the offset and the header of the first event with a timestamp that does not only begin or end a file. The
-    arguments are those of :func:`first_time`.
+    """Return the offset and the header of the first event with a timestamp, without events that only begin or end a
+    file. None if none of the first hundred events is such an event. The arguments are those of :func:`first_time`.
     """
     for _ in range(_MOST_EVENTS):
         if position >= end or len(head := read_up_to(position, HEADER_LENGTH)) < HEADER_LENGTH:

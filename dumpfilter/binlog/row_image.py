@@ -110,7 +110,8 @@ def value_sizes(types: bytes, metadata: bytes) -> tuple[int, ...]:
     r"""Return the size of the values of each column in a Table_map event, bytes. A size ``-n`` means that each value
     begins with its length in n bytes.
 
-    The arguments are those of :func:`raw_columns`. Raises BinlogCorrupt when types and metadata do not fit together.
+    ``types`` and ``metadata`` are the fields ``column_types`` and ``metadata`` of the :class:`TableMap`. Raises
+    BinlogCorrupt when they do not fit together.
 
     >>> value_sizes(bytes([LONG, VARCHAR]), b"\xc8\0")
     (4, -1)
