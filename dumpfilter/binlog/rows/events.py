@@ -4,12 +4,11 @@ images: which columns an image has, and the sizes of the values. The layouts are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
@@ -44,14 +43,19 @@ _IS_COMPARED: Bools = by_number(lambda kind: kind.change is not None and not kin
 """For each event type, whether the headers of such rows events are compared, so that equal ones are decoded once."""
 
 
+_KEY_AT = TABLE_ID_LENGTH + FLAGS_LENGTH
+"""The offset in the body of a rows event at which the part of its header begins that decides its layout."""
+
+NO_ROWS = -1
+"""The number in place of a layout for an event that has no rows, or cannot be decoded."""
+
 TableKey = tuple[Family, bytes]
 """The server family, and the content of a Table_map event without the table id."""
 
 
 @dataclass(slots=True)
 class KnownTable:
-    """A table that a Table_map event described, with a cache of the layouts of its row images. A layout tells which
-    columns an image has, and the sizes of the values.
+    """A table that a Table_map event described.
 
     A :class:`LayoutTable` numbers the columns of all its tables. ``first_column`` is the number of this table's first
     column, and its other columns have the numbers after that.
@@ -60,11 +64,6 @@ class KnownTable:
     table: Table
     map: TableMap
     first_column: int
-    layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The indexes, in the arrays of the :class:`LayoutTable`, of the layouts that rows events of the table have had.
-
-    The key is an event's type, with the bytes of its header after the flags. Events with equal keys have one layout.
-    """
 
 
 class LayoutTable:
@@ -98,6 +97,12 @@ class LayoutTable:
         ``styles`` and ``heads``, a column's index is its number in :attr:`Layouts.column`.
         """
         self.tables: dict[TableKey, KnownTable] = {}
+        self.numbers: dict[tuple[Family, bytes, int, bytes], int] = {}
+        """The indexes, in the arrays of :meth:`arrays`, of the layouts that rows events have had so far.
+
+        The key is that of the table, the event's type, and the bytes of the event's header after the flags. Events with
+        equal keys have one layout.
+        """
         self._styles = [*styles]
         self._joined, self._new = NO_LAYOUTS, list[Layouts]()
         self._column_count = 0
@@ -193,7 +198,7 @@ class RowsEventsFinder:
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
         self._new_layouts = new_layouts
         self.layouts = new_layouts()
-        self._maps: dict[bytes, _Map] = {}
+        self._maps: dict[int, _Map] = {}
         """The valid Table_map events, by table id."""
 
     def find(
@@ -222,30 +227,93 @@ class RowsEventsFinder:
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()
         watched = np.flatnonzero(_WATCHED[type] | closes)
-        search = _Search(
-            data,
-            type[watched],
-            start[watched] + HEADER_LENGTH,
-            (start + size)[watched] - fd.checksum_length,
-            watched if position is None else position[watched],
-            closes[watched],
-            fd,
-            self.layouts,
-            self._maps,
-        )
-        is_wanted = _IS_ROWS[search.type] if wanted is None else _IS_ROWS[search.type] & wanted[watched]
-        found = search.find(np.flatnonzero(is_wanted))
-        if search.errors and position is not None:
-            place, error = min(search.errors, key=lambda each: each[0])
-            raise error.located(None, int(search.position[place])) from error
-        if search.closed:
+        kinds, firsts = type[watched], start[watched] + HEADER_LENGTH
+        lasts = (start + size)[watched] - fd.checksum_length
+        contents, places = firsts + TABLE_ID_LENGTH, watched if position is None else position[watched]
+        is_map, is_rows = _IS_MAP[kinds] & (contents <= lasts), _IS_ROWS[kinds]
+        ends_statement = is_rows & (contents < lasts) & (numbers_at(data, contents, 1) & STMT_END_F != 0)
+        closed = np.cumsum(closes[watched] | ends_statement)
+        # An event that ends the validity of Table_map events still has its own.
+        before = np.concatenate(([0], closed))[:-1]
+        table_id = numbers_at(data, firsts, TABLE_ID_LENGTH)
+        maps = _latest_maps(table_id, is_map, before)
+        rows = np.flatnonzero(is_rows if wanted is None else is_rows & wanted[watched])
+        begins, ends, maps = rows_offsets(data, firsts[rows], kinds[rows]), lasts[rows], maps[rows]
+        begins[(begins > ends) | ~_IS_COMPARED[kinds[rows]] | (maps < 0)] = 0
+        map_positions = places[maps]
+        view, numbers, family = data.data, self.layouts.numbers, fd.family
+        layouts, parts, total = list[int](), [data], data.size
+        columns = kinds[rows], firsts[rows], begins, contents[maps], lasts[maps]
+        for event, (kind, first, begin, map_first, map_last) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            layout = None
+            if begin:
+                # Events with equal headers and Table_map events have one layout. A look-up takes the place of decoding.
+                header_key = view[first + _KEY_AT : begin].tobytes()
+                layout = numbers.get((family, view[map_first:map_last].tobytes(), kind, header_key))
+            if layout is None:
+                number, body = rows[event], bytes(view[first : ends[event]])
+                # The statement may have begun in an earlier portion.
+                table_map = None if before[number] else self._maps.get(int(table_id[number]))
+                if maps[event] >= 0:
+                    table_map = _Map(bytes(view[map_first:map_last]), int(map_positions[event]))
+                try:
+                    layout, header = self._decode(kind, body, table_map, family)
+                    if table_map is not None:
+                        begins[event], map_positions[event] = first + header.rows_offset, table_map.position
+                    if header.compressed:
+                        parts.append(np.frombuffer(rows_data(header, body), np.uint8))
+                        begins[event], total = total, total + parts[-1].size
+                        ends[event] = total
+                except BinlogError as error:
+                    if position is not None:
+                        raise error.located(None, int(places[number])) from error
+                    layout = NO_ROWS
+            layouts.append(layout)
+        if closed.any():
             self._maps.clear()
-        self._maps.update(search.maps_in_force())
-        return found._replace(event=watched[found.event])
+        for number in np.flatnonzero(is_map & (before == closed[-1:])).tolist():
+            content = bytes(view[contents[number] : lasts[number]])
+            self._maps[int(table_id[number])] = _Map(content, int(places[number]))
+        layout_of = np.array(layouts, np.int64)
+        found = np.flatnonzero(layout_of != NO_ROWS)
+        data = np.concatenate(parts) if len(parts) > 1 else data
+        return RowsEvents(
+            watched[rows[found]], layout_of[found], begins[found], ends[found], map_positions[found], data
+        )
 
     def forget_maps(self) -> None:
         """Forget all Table_map events, for a search that continues at another transaction boundary."""
         self._maps.clear()
+
+    def _decode(
+        self, kind: int, body: bytes, table_map: _Map | None, family: Family
+    ) -> tuple[int, RowsHeader]:
+        """Return the number of the layout of a rows event's row images in the :class:`LayoutTable`, and the event's
+        decoded header. The number is NO_ROWS for a dummy rows event.
+
+        ``kind`` is the number of the event's type, and ``table_map`` the Table_map event of its table. Raises
+        BinlogCorrupt or BinlogUnsupported for an event that cannot be decoded, also if ``table_map`` is None.
+        """
+        header = decode_rows_header(kind, body)
+        if header.is_dummy:
+            return NO_ROWS, header
+        if table_map is None:
+            raise BinlogCorrupt(
+                f"rows event: no Table_map event tells the columns of table id {header.table_id}"
+            )
+        table = family, table_map.content
+        key = *table, kind, body[_KEY_AT : header.rows_offset]
+        if table not in self.layouts.tables:
+            try:
+                decoded = decode_table_map(body[:TABLE_ID_LENGTH] + table_map.content)
+                self.layouts.add_table(table, decoded, family)
+            except BinlogError as error:
+                raise with_map(error, table_map.position) from error
+        if key not in self.layouts.numbers:
+            self.layouts.numbers[key] = self.layouts.add_layout(self.layouts.tables[table], header)
+        return self.layouts.numbers[key], header
 
 
 class _Map(NamedTuple):
@@ -255,208 +323,18 @@ class _Map(NamedTuple):
     position: int
 
 
-@dataclass
-class _Search:
-    """A search for the layouts of the row images in the rows events of one portion of the stream. A layout tells which
-    columns an image has, and the sizes of the values.
+def _latest_maps(table_id: Int64s, is_map: Bools, before: Int64s) -> Int64s:
+    """Return an int64 array that has for each event the index of the latest valid Table_map event with the same table
+    id; -1 for none.
 
-    The search needs Table_map events, rows events, and events after which no Table_map event is valid. ``type``,
-    ``first``, ``last``, ``position`` and ``closes`` are arrays with one entry for each such event. ``maps`` has the
-    Table_map events that were valid before this portion, by table id.
+    ``is_map`` is true for Table_map events. ``before`` has the number of earlier events after which no earlier
+    Table_map event is valid any more. Only the results for rows events are meaningful.
     """
-
-    data: Bytes
-    type: Bytes
-    first: Int64s
-    last: Int64s
-    """The byte offsets in ``data`` at which the body of each event begins and ends. For compressed rows that the search
-    has uncompressed, the offsets of these rows.
-    """
-    position: Int64s
-    closes: Bools
-    fd: FormatDescription
-    layouts: LayoutTable
-    maps: Mapping[bytes, _Map]
-
-    def __post_init__(self) -> None:
-        self.errors: list[tuple[int, BinlogError]] = []
-        """The errors of events that cannot be decoded, each with the event's index among the events of this search."""
-        self._parts, self._size = [self.data], self.data.size
-        """The pieces of the result's array ``data``, and their total size, bytes. The first piece is the data of the
-        search. The uncompressed rows of MariaDB's compressed events follow.
-        """
-        data, first, last, type = self.data, self.first, self.last, self.type
-        body = first + TABLE_ID_LENGTH
-        is_map, is_rows = _IS_MAP[type] & (body <= last), _IS_ROWS[type] & (body <= last)
-        flags = data[np.minimum(body, data.size - 1)]
-        ends_statement = is_rows & (body < last) & (flags & STMT_END_F != 0)
-        ends = self.closes | ends_statement
-        self.closed = int(ends.sum())
-        self._before = np.cumsum(ends) - ends
-        """For each event, the number of earlier events after which no Table_map event is valid any more."""
-        self._map_of = np.where(is_rows, self._latest_maps(is_map), -1)
-        """For each rows event, the index of its Table_map event; -1 if the Table_map event is not among the events."""
-        self._map_position = self.position[self._map_of]
-        self._same_as = np.arange(first.size)
-        """For each event, the index of the first event with equal content, which may be the event itself.
-
-        For a rows event, equal content means the same type, an equal Table_map event, and an equal header after the
-        flags.
-        """
-        maps = np.flatnonzero(is_map)
-        self._same_as[maps] = maps[_first_equal(_codes(_slices(data, body[maps], last[maps])))]
-        self._length = np.zeros_like(first)
-        """The length of a rows event's header, bytes, or 0 if headers are not compared."""
-        rows = np.flatnonzero(_IS_COMPARED[type] & (self._map_of >= 0))
-        end = rows_offsets(data, first[rows], type[rows])
-        is_whole = (end > 0) & (end <= last[rows])
-        rows, end = rows[is_whole], end[is_whole]
-        self._length[rows] = end - first[rows]
-        header = _codes(_slices(data, body[rows] + FLAGS_LENGTH, end)) << 8 | type[rows]
-        same_map = self._same_as[self._map_of[rows]]
-        self._same_as[rows] = rows[_first_equal(_codes(pa.array(header * first.size + same_map)))]
-
-    def _latest_maps(self, is_map: Bools) -> Int64s:
-        """Return an int64 array that has for each event the index of the latest valid Table_map event with the same
-        table id; -1 for none.
-
-        ``is_map`` is true for Table_map events. Only the entries of rows events are used.
-        """
-        table = numbers_at(self.data, self.first, TABLE_ID_LENGTH)
-        order = np.argsort(table, kind="stable")
-        found = np.empty_like(order)
-        found[order] = order[np.maximum.accumulate(np.where(is_map[order], np.arange(order.size), 0))]
-        is_valid = is_map[found] & (table[found] == table) & (self._before[found] == self._before)
-        return np.where(is_valid, found, -1)
-
-    def _body(self, event: int) -> bytes:
-        return self.data[self.first[event] : self.last[event]].tobytes()
-
-    def _table_id(self, event: int) -> bytes:
-        return self._body(event)[:TABLE_ID_LENGTH]
-
-    def _map(self, event: int) -> _Map:
-        return _Map(self._body(event)[TABLE_ID_LENGTH:], int(self.position[event]))
-
-    def maps_in_force(self) -> dict[bytes, _Map]:
-        """Return the Table_map events of this portion of the stream that are still valid at its end, by table id."""
-        left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
-        return {self._table_id(event): self._map(event) for event in left.tolist()}
-
-    def find(self, rows: Int64s) -> RowsEvents:
-        """Return the byte ranges and the layouts of rows events. A layout tells which columns the event's row images
-        have, and the sizes of the values.
-
-        ``rows`` has the indexes of the rows events among the events of this search. Events without rows are left out.
-        So are events that cannot be decoded, whose errors are added to the list ``errors`` of this search.
-        """
-        # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
-        group = self._same_as[rows]
-        first, layout_of = np.full((2, self.type.size), -1)
-        first[group[::-1]] = rows[::-1]
-        groups = np.flatnonzero(first >= 0)
-        layout_of[groups] = [self._layout_or_none(event) for event in first[groups].tolist()]
-        layouts = layout_of[group]
-        found, layout = rows[layouts >= 0], layouts[layouts >= 0]
-        start = self.first[found] + self._length[found]
-        data = np.concatenate(self._parts) if len(self._parts) > 1 else self.data
-        return RowsEvents(found, layout, start, self.last[found], self._map_position[found], data)
-
-    def _layout_or_none(self, event: int) -> int:
-        """Return the index of a rows event's layout in the :class:`LayoutTable`; -1 for an event without rows, or if
-        the event cannot be decoded. A layout tells which columns the row images have, and the sizes of the values.
-
-        ``event`` is the event's index among the events of this search. The caller also uses the layout for events with
-        an equal header and an equal Table_map event. The error of an event that cannot be decoded is added to the list
-        ``errors`` of this search.
-        """
-        try:
-            if length := int(self._length[event]):
-                return self._layout(event, self._map(int(self._map_of[event])), length)
-            return self._layout_of_one(event)
-        except BinlogError as error:
-            self.errors.append((event, error))
-            return -1
-
-    def _layout(self, event: int, map: _Map, length: int) -> int:
-        """Return the index in the :class:`LayoutTable` of the layout of a rows event's row images. A layout (columns
-        and value sizes) that is not cached yet is added.
-
-        ``event`` is the event's index among the events of this search. ``map`` is the Table_map event of the rows
-        event, and ``length`` the length of the rows event's header, bytes.
-        """
-        known, first = self._known(event, map), self.first[event]
-        header = self.data[first + TABLE_ID_LENGTH + FLAGS_LENGTH : first + length].tobytes()
-        key = int(self.type[event]), header
-        layout = known.layouts.get(key)
-        if layout is None:
-            layout = known.layouts[key] = self.layouts.add_layout(known, self._header(event))
-        return layout
-
-    def _header(self, event: int) -> RowsHeader:
-        return decode_rows_header(int(self.type[event]), self._body(event))
-
-    def _layout_of_one(self, event: int) -> int:
-        header = self._header(event)
-        if header.is_dummy:
-            return -1
-        here = int(self._map_of[event])
-        map = self._map(here) if here >= 0 else None
-        if map is None and not self._before[event]:
-            # No earlier event of this piece has ended the validity of the Table_map events before the piece.
-            map = self.maps.get(self._table_id(event))
-        if map is None:
-            raise BinlogCorrupt(
-                f"rows event: no Table_map event tells the columns of table id {header.table_id}"
-            )
-        layout = self._layout(event, map, header.rows_offset)
-        self._length[event], self._map_position[event] = header.rows_offset, map.position
-        if header.compressed:
-            rows = np.frombuffer(rows_data(header, self._body(event)), np.uint8)
-            self._parts.append(rows)
-            self._length[event], self.first[event] = 0, self._size
-            self._size = self.last[event] = self._size + rows.size
-        return layout
-
-    def _known(self, event: int, map: _Map) -> KnownTable:
-        key = self.fd.family, map.content
-        known = self.layouts.tables.get(key)
-        if known is None:
-            try:
-                table = decode_table_map(self._table_id(event) + map.content)
-                known = self.layouts.add_table(key, table, self.fd.family)
-            except BinlogError as error:
-                raise with_map(error, map.position) from error
-        return known
-
-
-def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
-    """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``, which must not overlap.
-
-    The byte strings may lie in ``data`` in any order, since the caller appends the events of compressed transactions,
-    uncompressed, after all others.
-    """
-    order = np.argsort(begin, kind="stable")
-    edges = np.stack((begin[order], end[order]), axis=1).ravel()
-    buffers = [None, pa.py_buffer(np.append(edges, edges[-1:])), pa.py_buffer(data)]
-    # Every second value lies between two slices.
-    index = np.empty_like(order)
-    index[order] = np.arange(0, edges.size, 2)
-    return pa.Array.from_buffers(pa.large_binary(), edges.size, buffers).take(pa.array(index))
-
-
-def _codes(values: pa.Array) -> Int64s:
-    """Return an int64 code for each value. Equal values get equal codes, numbered from 0 in the order of first
-    appearance.
-    """
-    codes: Int64s = values.dictionary_encode().indices.to_numpy().astype(np.int64)
-    return codes
-
-
-def _first_equal(codes: Int64s) -> Int64s:
-    """Return for each of ``codes`` (a result of :func:`_codes`) the index at which the same code first appears."""
-    first: Int64s = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
-    return first[codes]
+    order = np.argsort(table_id, kind="stable")
+    found = np.empty_like(order)
+    found[order] = order[np.maximum.accumulate(np.where(is_map[order], np.arange(order.size), 0))]
+    is_valid = is_map[found] & (table_id[found] == table_id) & (before[found] == before)
+    return np.where(is_valid, found, -1)
 
 
 class RowCounter:
