@@ -184,8 +184,8 @@ def _discard(work: Path) -> None:
 
 
 def _prepare(work: Path, job: str) -> None:
-    """Empty the working directory ``work`` and make its subdirectories, unless a killed run of the same ``job`` left
-    it.
+    """Prepare the working directory ``work`` for a run of the split ``job``. If a killed run of the same job left it,
+    keep its content, so that this run can continue there. Otherwise empty it, and make its subdirectories.
     """
     marker = work / _JOB
     # The job that published ``out`` as the output directory has left a remainder.
@@ -201,8 +201,8 @@ def _prepare(work: Path, job: str) -> None:
 
 
 def _publish(work: Path, directory: Path) -> None:
-    """Rename the directory of finished files in ``work`` to the output directory, at the end of a successful split. An
-    older output directory is removed with the working directory.
+    """Publish the result of a successful split: rename the directory of finished files in ``work`` to the output
+    directory. An older output directory is moved into ``work``, and is later removed with it.
 
     Raises OutputError if the rename fails; the output directory is then unchanged.
     """

@@ -206,7 +206,9 @@ def encoded_schemas(subject: Subject) -> tuple[str, ...]:
 
 
 def schemas_or_rest(subject: Subject) -> tuple[str, ...]:
-    """Return the outputs (binlog sets) of a split by schema that receive a table's rows, or a statement."""
+    """Return the names of the outputs (binlog sets) of a split by schema that receive a table's rows, or a statement.
+    An output has the encoded name of its schema. Events without a schema go to the output :data:`REST`.
+    """
     return encoded_schemas(subject) or (REST,)
 
 
@@ -366,7 +368,8 @@ class _OutputFlags:
 
 
 class Assigner:
-    """The decision about which events each output of a split receives. An output is a binlog set that the split writes.
+    """A planner that decides which events each output of a split receives. An output is a binlog set that the split
+    writes.
 
     An object decides about one range, a sequence of complete transactions in one file. ``owners`` finds the outputs of
     each table and statement. The caller must pass the range's segments (consecutive events) in order. The object keeps

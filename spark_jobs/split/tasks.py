@@ -327,10 +327,11 @@ class Stretch(NamedTuple):
     file: int
     """The number of the output's file to which the bytes are written, from 1."""
     offset: int
-    """The file offset of byte number 0, as if the file held all bytes that the output receives from the range.
+    """The offset in the output's file at which byte number 0 would be, if the file held all bytes that the output
+    receives from the range.
 
-    Byte number n of the stretch is written at this offset plus n. The offset is negative if more of the range's
-    bytes are in earlier files than precede the stretch in this file.
+    Byte number n of the stretch is written at this offset plus n. The offset is negative if more of the range's bytes
+    are in earlier files than precede the stretch in this file.
     """
 
 

@@ -368,8 +368,9 @@ class Search:
         return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
 
     def _fault(self, before: Slave, after: Slave) -> FilterWarning | None:
-        """Return the first fault that a candidate rule adds to a slave's filter according to lint, or None. The search
-        then rejects the rule.
+        """Return the first fault that a new rule adds to a slave's filter, or None. ``before`` is the slave without the
+        rule, and ``after`` the slave with it. The faults are those of ``dumpfilter lint`` that break replication, and a
+        rule with such a fault is rejected.
         """
         had = {(one.code, one.rules) for one in self._lint(before.definition)}
         return next((one for one in self._lint(after.definition) if (one.code, one.rules) not in had), None)

@@ -23,7 +23,8 @@ from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 
 
 def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[FilterWarning]:
-    """Return the warnings about a filter, for the binlog set that ``knowledge`` describes. Notes come last.
+    """Return the warnings about a filter, for the binlog set that ``knowledge`` describes. Those of the level NOTE (a
+    rule without effect, which may be intended) come last.
 
     >>> from dumpfilter.filter import Filter
     >>> from dumpfilter.analyse.lint.knowledge import knowledge_of
@@ -311,7 +312,9 @@ def _with_value(rule: Rule, value: str) -> Rule:
 
 
 def _option(rule: Rule) -> str:
-    """Return a rule as an option for a shell, in which the arrow of a rewrite rule must be quoted."""
+    """Return a rule as an option to be typed in a shell. The value of a rewrite rule is quoted, because the shell would
+    take the ``>`` in its arrow for a redirection.
+    """
     return f"--{rule.kind.option}='{rule.value}'" if rule.kind is RuleKind.REWRITE_DB else str(rule)
 
 

@@ -400,12 +400,14 @@ class EventTexts(abc.ABC):
     def _rows(
         self, batch: _Batch, data: Bytes, start: Int64, size: Int64, kind: Bytes, offset: Int64
     ) -> tuple[Bytes, tuple[Int64, Int64, Int64], Int64]:
-        """Return three values: ``data`` with decompressed rows appended, the cells of the rows' text, and the number of
-        cells of each event.
+        """Make the cells of the rows' text for the events of ``batch``. A cell is a piece of text: a range of bytes,
+        and a style that tells how the bytes become text.
 
-        ``data`` has the bytes of the batch's events. For each event, ``start`` is its offset in ``data``, ``size`` its
-        size, ``kind`` its type and ``offset`` its offset in the file. The cells are three arrays: start in the returned
-        bytes, length, and style number.
+        ``data`` has the bytes of all events. For each event, ``start`` is its offset in ``data``, ``size`` its size,
+        ``kind`` its type and ``offset`` its offset in the file.
+
+        Return three values: ``data`` with decompressed rows appended, the cells, and the number of cells of each event.
+        The cells are three arrays: start in the returned bytes, length, and style number.
         """
         count = np.zeros(start.size, np.int64)
         try:

@@ -122,6 +122,10 @@ class Columns(NamedTuple):
 class Memory(NamedTuple):
     """The arrays in which :func:`group` collects conditions (such as "table 5 is sent") and counts, and the function's
     state between two segments (parts of a binlog file).
+
+    ``state``, ``subjects``, ``conditions`` and ``units`` have the columns or entries that :data:`IS_OPEN`,
+    :data:`S_MARK`, :data:`Q_REQUIRED` and :data:`U_STAND_INS` describe. ``scratch``, ``atoms`` and ``lists`` are used
+    within one call.
     """
 
     state: Int64s
@@ -333,7 +337,7 @@ def _decides(m, subject):
 @inner
 def _held_from(role, first, stop):
     """Return the index of the first event whose condition depends on events of the next segment, or ``stop`` if there
-    is none.
+    is none. An event's condition says which filters send the event.
 
     The events from ``first`` to the one before ``stop`` are the part of an unfinished transaction in this segment.
     ``role`` tells for each event how it travels in a filtered stream, for example with the next statement.
@@ -377,8 +381,9 @@ def _whole(c, m, t):
 
 @inner
 def _decide(c, m, first, stop, held):
-    """Find the conditions of the open transaction's atoms (runs of events that every filter sends or drops together).
-    Store each condition's number in the atom's column A_LATER in ``m.atoms``.
+    """Find the condition of each atom of the open transaction. An atom is a run of events that every filter sends or
+    drops together, and its condition says which filters send the atom. Store the condition's number in the atom's
+    column A_LATER in ``m.atoms``.
 
     The atoms are made of the events of ``c`` from index ``first`` to the one before ``held``. The conditions of the
     events from ``held`` to the one before ``stop`` depend on the next segment. Of these, rows events only help to

@@ -42,8 +42,8 @@ DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 
 
 class _Narrow:
-    """A base class that pickles integer arrays in the smallest unsigned type, to shrink what Spark's tasks send to
-    the driver.
+    """A base class of dataclasses with large integer arrays. Pickling converts each of these arrays to the smallest
+    unsigned type, to shrink what Spark's tasks send to the driver.
     """
 
     def __getstate__(self) -> dict[str, Any]:

@@ -395,8 +395,10 @@ class Tally:
         self._grow(units=2 * count + events + 2)
 
     def _grow(self, **wanted: int) -> None:
-        """Enlarge each array in ``wanted`` that is shorter than the given length to twice this length. ``wanted`` maps
-        names of arrays in the tally's memory to lengths. The hash table of conditions grows with them.
+        """Enlarge the arrays in which the tally collects its counts. ``wanted`` maps names of these arrays to lengths.
+        An array that is shorter than its length there gets twice this length.
+
+        The hash table of conditions (such as "table 5 is sent") is enlarged with the array of conditions.
         """
         for name, length in wanted.items():
             column = getattr(self._memory, name)
@@ -442,7 +444,9 @@ class _Group(NamedTuple):
 
 
 class _Filters:
-    """All filters of a tally that have rules. Filters with equal verdicts are evaluated together."""
+    """All filters with rules under which a tally counts the traffic. Filters with equal verdicts (send, drop or
+    undecided) are evaluated together.
+    """
 
     def __init__(self, filters: Sequence[TableFlags]) -> None:
         on = [(number, flags) for number, flags in enumerate(filters) if flags.is_on]
