@@ -367,7 +367,7 @@ class BinlogReader(DataSourceReader):
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of binlog files to read, one for each Spark task. Parts in which no event can meet the
-        accepted conditions are left out. Spark calls this method on the driver.
+        query's conditions that the data source evaluates are left out. Spark calls this method on the driver.
 
         Raises BinlogError for a missing or damaged file. With ``onCorrupt=skip``, the damaged part is left out instead,
         and a warning is logged.

@@ -171,10 +171,10 @@ class ExplainedEvent:
 def explain_set(
     binlogs: BinlogSet, filters: Filters | ReplicationFilter, *, verify: bool = True
 ) -> ExplainedSet:
-    """Return the filters' decision for each table and each distinct statement in a binlog set.
+    """Return the filters' decision for each table and each distinct statement in a binlog set, with counts of the
+    events that a dump of the set would send and drop. Nothing is sent.
 
-    The function plans a dump without sending anything. ``verify`` tells whether event checksums are verified. Raises
-    BinlogError if the set is damaged.
+    ``verify`` tells whether event checksums are verified. Raises BinlogError if the set is damaged.
 
     >>> from importlib import resources
     >>> from dumpfilter.filter import Filter

@@ -225,8 +225,8 @@ def _taken(tally: Tally, schema_bytes: Counter[str] | None) -> Facts:
     """Take the counts from ``tally``. Add the bytes that a split by schema writes for each schema to ``schema_bytes``
     (None: they were counted otherwise).
 
-    The events must have been in plain segments (:func:`_is_plain`). The binlog of a schema then receives what passes a
-    filter that sends the schema's tables and statements.
+    The events must have been in plain segments (parts of a file for which :func:`_is_plain` is true). Only then does
+    the binlog of a schema receive what passes a filter that sends the schema's tables and statements.
     """
     facts = tally.take()
     if schema_bytes is None:

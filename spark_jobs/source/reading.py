@@ -247,10 +247,11 @@ def plan_ranges(
 
 
 def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -> bool:
-    """Tell whether the bytes of the binlog file ``path`` from ``start`` to ``end`` - 1 can contain an event for which
-    all predicates are true.
+    """Tell whether the bytes of a binlog file from ``start`` to ``end`` - 1 can contain an event that meets all of
+    ``predicates``, the conditions of a query's WHERE clause.
 
-    Only predicates on the columns ``file`` and ``position`` are evaluated, so the file need not be read.
+    Only predicates on the columns ``file`` and ``position`` are evaluated, so the file need not be read. ``path`` is
+    its path.
     """
     for one in predicates:
         if one.column == "file":

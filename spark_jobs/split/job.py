@@ -287,7 +287,7 @@ class _Output:
 
 class Placing:
     """A planner that chooses the file and offset for every event that a split writes. The caller must pass the plans of
-    all ranges (parts of source files) in order.
+    all ranges (parts of source files) in order. A plan says which bytes of a range each output receives.
 
     Parameters:
         indexes: the source's files, in order.

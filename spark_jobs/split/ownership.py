@@ -384,12 +384,13 @@ class Assigner:
         """
 
     def assign(self, segment: Segment, read: ReadAt) -> dict[int, ChunkPlan]:
-        """Return the bytes of the next segment that each output (binlog set that the split writes) receives, by the
-        index of the output in :attr:`Owners.names`. Outputs that receive nothing are left out.
+        """Return the bytes of the next segment that each output (binlog set that the split writes) receives, as a plan
+        for each output. The key is the index of the output in :attr:`Owners.names`. Outputs that receive nothing are
+        left out.
 
-        A plan has the pieces of the source file, and the new bytes of cut compressed transactions. The first pieces may
-        precede the segment, if the output owns rows of a transaction in this segment, but none in the earlier segments
-        of the transaction. These pieces are then the head or table maps of the transaction.
+        A plan has the pieces of the source file that the output receives, and the new bytes of compressed transactions
+        of which it receives a part. The first pieces may precede the segment. They are the head or table maps of a
+        transaction that began in an earlier segment, if the output owns rows of it only in this segment.
 
         A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
         which is needed for compressed transactions of which an output receives only some events.

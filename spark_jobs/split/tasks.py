@@ -132,8 +132,8 @@ class RangePlan(NamedTuple):
     """The data that the planning task found about the range, such as the offset at which its last transaction ends."""
 
     def save(self, path: Path) -> None:
-        """Save the plan of a range in the file ``path``, for the driver and for the task that copies the bytes. Raises
-        OutputError.
+        """Save the plan in the file ``path``, for the driver and for the task that copies the bytes. The plan says
+        which bytes of a range (part of a source file) each output receives. Raises OutputError.
 
         The file is written under a temporary name and then renamed, so that no reader sees an incomplete plan.
         """
@@ -146,7 +146,8 @@ class RangePlan(NamedTuple):
 
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
-        """Return the plan of a range from the file that the planning task saved.
+        """Return the plan of a range (part of a source file) from the file that the planning task saved. The plan says
+        which bytes of the range each output receives.
 
         ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. The pieces are most of the
         file, and the driver does not need them.

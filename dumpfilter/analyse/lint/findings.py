@@ -316,7 +316,9 @@ def _print(text: Text, console: Console, indent: int = 0) -> None:
 
 
 def print_briefly(warnings: Sequence[FilterWarning], console: Console) -> None:
-    """Print each warning as one line, for commands with another main output. Notes are left out."""
+    """Print each warning as one line, for commands whose main output is something else. Warnings of the level NOTE are
+    left out.
+    """
     for warning in warnings:
         if warning.level is Level.WARNING:
             warn(console, warning_line(warning))

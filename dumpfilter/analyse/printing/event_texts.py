@@ -461,12 +461,12 @@ class _Cells(NamedTuple):
 
     @property
     def statements(self) -> int:
-        """The number of statements, whole or in part, whose text these cells make."""
+        """The number of statements, whole or in part, to whose text these cells (pieces of text) belong."""
         return self.section.size // _SECTIONS
 
     def first(self, statement: int, section: int = 0) -> int:
-        """Return the index of the first cell of ``section`` in the statement with index ``statement``. Section 0 has
-        the lines about events, 1 the BINLOG statement, and 2 the rows.
+        """Return the index of the first cell (piece of text) of a section of the statement with index ``statement``.
+        ``section`` is 0 for the lines about events, 1 for the BINLOG statement, and 2 for the rows.
         """
         return int(self.section[statement * _SECTIONS + section])
 
@@ -500,8 +500,8 @@ class _Batch:
         """
 
     def take(self, kept: KeptEvents) -> None:
-        """Append the events ``kept`` (their bytes and offsets) to this batch. Afterwards the caller must append one
-        text for each of these events, in the same order, to the list ``texts``.
+        """Append the events ``kept`` (their bytes and offsets) to this batch, the events that are printed together.
+        Afterwards the caller must append one text for each of these events, in the same order, to the list ``texts``.
         """
         self._kept.append(kept)
         self.size += kept.data.size

@@ -132,9 +132,10 @@ class Harmless:
         return self._fault(facts, query)
 
     def _fault(self, facts: StatementFacts, query: QueryEvent) -> Form:
-        """Return the form of a statement, which is unchanged unless the statement would fail. The form is a comment if
-        the target lacks a needed object, or already has the object that the statement creates. In the second case
-        MariaDB's CREATE TABLE gets OR REPLACE instead.
+        """Return the form in which a statement is printed, which is unchanged unless the statement would fail on the
+        target (the server that runs the printed text). The form is a comment if the target lacks a needed object, or
+        already has the object that the statement creates. In the second case MariaDB's CREATE TABLE gets OR REPLACE
+        instead.
         """
         faults = self.world.faults(self.world.resolved(facts, query.db, query.thread_id))
         for fault in sorted(faults, key=lambda fault: fault.ref.replica[0] is Thing.GRANT):
@@ -219,8 +220,8 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Return a copy of ``form`` with CREATE DATABASE for the databases that the statement needs and the target
-        lacks. Record that the target has these databases from here on.
+        """Return a copy of ``form`` with CREATE DATABASE for the databases that the statement needs and the target (the
+        server that runs the printed text) lacks. Record that the target has these databases from here on.
 
         ``flags`` are the flags of the event's header, which tell whether the statement depends on its default database.
         """

@@ -204,9 +204,10 @@ class Session:
     def before(self, query: QueryEvent, header: EventHeader, *, database: str, use: bool) -> list[bytes]:
         """Return the USE and SET statements to print before a logged statement, without delimiters.
 
-        The printed statements set the session variables that the Query event ``query`` records, if their values have
-        changed since the last call. ``database`` is the default database on the target. ``use`` False omits USE, for a
-        statement that does not depend on the default database.
+        The printed statements set the session variables that the Query event ``query`` records, except those that
+        earlier printed statements have already set to these values. ``database`` is the default database on the target,
+        the server that runs the printed text. ``use`` False omits USE, for a statement that does not depend on the
+        default database.
         """
         lines = self._use(query, header, database) if use else []
         status = query.status

@@ -157,8 +157,9 @@ class _Work:
 
     @contextmanager
     def reading(self, what: str, *, is_shown: bool = True) -> Iterator[PassOptions]:
-        """Yield the options for the pass over the set, as keyword arguments. If ``is_shown`` is True and the log is a
-        terminal, show a progress bar with the text ``what`` until the ``with`` block ends.
+        """Yield keyword arguments for a function that reads the binlog set once, such as the selected range of events.
+        If ``is_shown`` is True and the log is a terminal, show a progress bar with the text ``what`` until the ``with``
+        block ends.
         """
         total = sum(map(self._binlogs.size, self._binlogs.names))
         with byte_progress(self._log if is_shown else None, what, total) as advance:

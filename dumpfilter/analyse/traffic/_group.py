@@ -229,10 +229,10 @@ def _intern(m, required, wanted, n):
 
 @inner
 def _only(m, subject):
-    """Return the number of the condition "``subject`` is sent", which is its row index in ``m.conditions``. Store the
-    condition if it is new. Return NO_ROOM if the arrays in ``m`` are full.
+    """Return the number of the condition "``subject`` is sent", which holds for the filters that send ``subject``, the
+    number of a table or statement. Store the condition if it is new.
 
-    ``subject`` is the number of a table or statement.
+    The condition's number is its row index in ``m.conditions``. Return NO_ROOM if the arrays in ``m`` are full.
     """
     c = m.subjects[subject, S_CONDITION]
     if c == 0:
@@ -304,8 +304,11 @@ def _count(m, condition, bucket, size, events, transactions, undecided):
 
 @inlined
 def _count_stand_in(m, condition, size):
-    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to a unit (row of counts) in ``m``. The
-    unit is the one that was last counted under the condition with the number ``condition``. Size 0 adds no stand-in.
+    """Add a stand-in (an empty transaction for a dropped one) of ``size`` bytes to a unit (row of counts) in ``m``.
+    Size 0 adds no stand-in.
+
+    ``condition`` is the number of the condition under which a filter sends the dropped transaction. The unit is the one
+    to which an event was last added under this condition.
     """
     if size > 0:
         unit = m.conditions[condition, Q_LATEST]
@@ -339,7 +342,7 @@ def _held_from(role, first, stop):
     """Return the index of the first event whose condition depends on events of the next segment, or ``stop`` if there
     is none. An event's condition says which filters send the event.
 
-    The events from ``first`` to the one before ``stop`` are the part of an unfinished transaction in this segment.
+    The events from ``first`` up to ``stop`` (excluded) are the part of an unfinished transaction in this segment.
     ``role`` tells for each event how it travels in a filtered stream, for example with the next statement.
     """
     held = stop
@@ -385,9 +388,9 @@ def _decide(c, m, first, stop, held):
     drops together, and its condition says which filters send the atom. Store the condition's number in the atom's
     column A_LATER in ``m.atoms``.
 
-    The atoms are made of the events of ``c`` from index ``first`` to the one before ``held``. The conditions of the
-    events from ``held`` to the one before ``stop`` depend on the next segment. Of these, rows events only help to
-    decide about the transaction's frame (GTID event, BEGIN and COMMIT).
+    The atoms are made of the events of ``c`` from index ``first`` up to ``held`` (excluded). The conditions of the
+    events from ``held`` up to ``stop`` (excluded) depend on the next segment. Of these, rows events only help to decide
+    about the transaction's frame (GTID event, BEGIN and COMMIT).
 
     Return False if the arrays in ``m`` are full.
     """
@@ -423,8 +426,8 @@ def _count_atoms(c, m, stop, held, bucket):
     every filter sends or drops together. Atoms of the transaction's frame (GTID event, BEGIN and COMMIT) are only added
     up in ``m.state``, because their condition is known at the transaction's end.
 
-    Also count the rows events of ``c`` from ``held`` to the one before ``stop``, whose statement continues in the next
-    segment.
+    Also count the rows events of ``c`` from index ``held`` up to ``stop`` (excluded), whose statement continues in the
+    next segment.
     """
     for a in range(m.state[ATOMS]):
         condition = m.atoms[a, A.A_LATER]

@@ -137,7 +137,9 @@ class Conditions(_Narrow):
         return Conditions(self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of all tables and statements that occur in any of the conditions, in ascending order."""
+        """Return the numbers of all tables and statements that occur in any of the conditions (such as "table 5 is
+        sent"), in ascending order.
+        """
         return np.unique(np.concatenate([one[one >= 0] for one in (self.required, self.member)])).astype(
             np.int64
         )
@@ -367,8 +369,8 @@ class Facts(_Narrow):
         """Return the counts with tables and statements of equal ``labels`` merged into one. Rows of counts may then be
         equal.
 
-        ``labels`` has one value for each table and statement. Each value must include the verdicts of all filters for
-        which the events were counted. The result is valid for these filters only.
+        ``labels`` has one value for each table and statement. Each value must include the verdicts (send, drop or
+        undecided) of all filters for which the events were counted. The result is valid for these filters only.
         """
         classes: dict[Hashable, int] = {}
         classes_of = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)

@@ -61,7 +61,7 @@ _SENT_ALWAYS = (R.KEEP, R.XA)
 
 
 class _Events(NamedTuple):
-    """The event columns that the tally needs, with one entry per event."""
+    """The columns of events that are needed for counting them, as arrays with one entry for each event."""
 
     offset: Ints
     size: Ints
@@ -127,12 +127,12 @@ class Tally:
         self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
 
     def beside(self) -> Tally:
-        """Return a second tally for the same events but another size of each, for example the bytes that compression
+        """Return a second counter for the same events but another size of each, for example the bytes that compression
         saved.
 
-        The second tally's sums begin at 0. The second tally continues after the events that were added to this tally,
-        possibly inside a transaction, and uses the same numbers of tables and statements. The caller must add all
-        further events to both tallies.
+        The second counter's sums begin at 0. It continues after the events that were added to this one, possibly inside
+        a transaction, and uses the same numbers of tables and statements. The caller must add all further events to
+        both counters.
         """
         found = copy(self)
         found._stand_ins = copy(self._stand_ins)
@@ -465,8 +465,8 @@ class _Filters:
         return sent
 
     def groups(self, subjects: npt.NDArray[np.int32]) -> list[_Group]:
-        """Divide the filters into groups that have equal verdicts about all of ``subjects`` (numbers of tables or
-        statements).
+        """Divide the filters into groups that have equal verdicts (send, drop or undecided) about all of ``subjects``
+        (numbers of tables or statements).
         """
         key = subjects.tobytes()
         if key not in self._groups:

@@ -228,8 +228,8 @@ class TransactionTally:
     def take(self, file: int = 0) -> TransactionTraffic:
         """Return the counts by transaction since the last call of this method, and reset them.
 
-        The last added segment must end at a transaction boundary. ``file`` is the file's index in the set, which the
-        result records.
+        The events that were added last must end with a complete transaction. ``file`` is the file's index in the set,
+        which the result records.
         """
         facts = self._tally.take()
         end, time, is_exact = map(np.concatenate, zip(_NO_COLUMNS, *self._columns, strict=True))
@@ -246,8 +246,8 @@ class TransactionTally:
         return found
 
     def _merged(self, facts: Facts) -> Facts:
-        """Merge the tables of ``facts`` that have equal verdicts, and then equal rows. Order the rows by transaction,
-        and leave out columns that are not needed.
+        """Merge the tables of ``facts`` about which all filters have equal verdicts (send, drop or undecided), and then
+        equal rows. Order the rows by transaction, and leave out columns that are not needed.
         """
         found = facts.relabeled(map(self._verdicts.of, facts.subjects))
         keys = (found.bucket * len(found.conditions) + found.condition) * len(found.origins) + found.origin
@@ -305,8 +305,9 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
 
 
 def _times(events: OpenedEvents) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the commit time of each transaction of a segment (Unix microseconds), and whether this time is exact
-    because it comes from a GTID event.
+    """Return two arrays with one entry for each transaction in ``events``: its commit time in Unix microseconds, and
+    whether this time is exact because it comes from a GTID event. Otherwise the time is the last timestamp of the
+    transaction's events, or 0 without a timestamp.
     """
     segment, data = events.segment, events.data
     checksum = segment.format_description.checksum
