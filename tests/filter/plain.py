@@ -44,6 +44,17 @@ def parse_pattern(text: Sequence[str]) -> list[tuple[str, ...]]:
     return made
 
 
+def likely_tables(values: Sequence[str]) -> set[str]:
+    """Return names of tables on which rules with these values may differ: what each value can end in, and one more."""
+    ends = {"another"}
+    for value in values:
+        text = "".join(
+            rest[0] if rest else {"any": "", "one": "x"}[kind] for kind, *rest in parse_pattern(value)
+        )
+        ends |= {text[begin:] for begin in range(len(text))}
+    return ends
+
+
 @dataclass(frozen=True)
 class Names:
     """The comparison of names of one server."""
@@ -156,6 +167,12 @@ class PlainFilter:
             return database_statement(self, statement)
         if not self.table_rules:
             return True
+        trigger = statement.dropped_trigger
+        if trigger is not None:
+            database = self._database_of(trigger.database, current)
+            values = [value for of_kind in self.of.values() for value in of_kind]
+            if not any(self.tables_ok([(database, table)]) for table in likely_tables(values)):
+                return False  # the server finds the trigger's table, which is one of its database
         if statement.updated is None:
             # any subset of the involved tables may be updated
             names = [(self._database_of(db, current), self.as_parsed(t)) for db, t in statement.involved]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.collation import weight
 from dumpfilter.filter.rules import EffectiveRuleKind, Rule
-from tests.filter.plain import Names
+from tests.filter.plain import Names, likely_tables
 
 
 def at_the_dot(expression: str) -> tuple[str, str]:
@@ -126,6 +126,12 @@ class PlainEffectiveFilter:
             StatementKind.DROP_DATABASE,
         ):
             return self.whole_database(current if statement.database is None else statement.database)
+        trigger = statement.dropped_trigger
+        if trigger is not None:
+            database = current if trigger.database is None else self.as_read(trigger.database)
+            values = [value for of_kind in self.of.values() for value in of_kind]
+            if not any(self.rows(database, table) for table in likely_tables(values)):
+                return False
         if statement.updated is None or kind is StatementKind.SELECT:
             return None if self.of[EffectiveRuleKind.IGNORE] else True
         if kind in (StatementKind.ROUTINE, StatementKind.EVENT):
