@@ -104,7 +104,9 @@ def amount_of(ranges: Sequence[Range]) -> Amount:
 
 
 MOST_GROUPS = 512
-"""The maximum number of groups of ranges. The driver must receive and hold one result per group."""
+"""The maximum number of groups of ranges (parts of files). One task reads a group, and the driver must receive and hold
+one result per group.
+"""
 
 _LARGEST_GROUP = 8
 """The size of the largest group, in ranges of full size, unless :data:`MOST_GROUPS` requires larger groups. A task of
@@ -112,7 +114,8 @@ this size takes less than a second.
 """
 
 _TASKS_AHEAD = 2
-"""The minimum number of tasks per core into which the remaining ranges could still be divided when a group is made.
+"""The minimum number of tasks per core for which data remain when a group of ranges (parts of files) for one task is
+made. If fewer would remain, the group is made smaller.
 
 With 2, all cores finish at about the same time even if one core is half as fast as the others.
 """
@@ -613,7 +616,7 @@ class IndexedSet:
 
 
 def parts_of(source: str | Path | Sequence[str | Path]) -> list[FilePart]:
-    """Return a part for each file of a binlog set, in binlog order, which is the whole file.
+    """Return the files of a binlog set in binlog order, each as a :class:`FilePart` that covers the whole file.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. Raises BinlogError if
     the set cannot be opened, and OptionError for an address with a syntax error.
@@ -668,8 +671,8 @@ _OPENED = 16
 """The number of files that are divided at once. A read of a remote file waits for a reply."""
 
 _MOST_GUESSED = 256 << 20
-"""The maximum size of a guessed range, bytes. If a range would be larger, the index pass divides the set. Several tasks
-can then read a file without GTIDs.
+"""The maximum size of a guessed range (a part of a file that one task reads), bytes. If a range would be larger, the
+index pass divides the set. The index pass can divide a file without GTIDs, too, so that several tasks read it.
 """
 
 

@@ -77,7 +77,9 @@ class CountRanges(ReadRanges):
 
 
 _verdicts: WeakValueDictionary[str, Verdicts] = WeakValueDictionary()
-"""The cached verdicts of the filters of each job, by the job's id. All threads of this process share them."""
+"""The cached verdicts (which filters send which table or statement) of each job, by the job's id. All threads of this
+process share them.
+"""
 
 
 def read_traffic(

@@ -192,8 +192,8 @@ longer.
 """
 
 _MOST_CONDITIONS = 1 << 16
-"""The maximum number of distinct conditions (sets of tables) in one :class:`Tally`. Beyond this limit a new tally
-replaces it, to bound the memory.
+"""The maximum number of distinct conditions in one :class:`Tally`. A condition is a set of tables of which a filter
+must send one. Beyond this limit a new tally replaces the old one, to bound the memory.
 """
 
 _SEGMENTS = 16
@@ -281,7 +281,7 @@ class ByHeading:
         self._found = HeadingSums(period or PERIODS[0], [], nothing, nothing, np.zeros((0, 4), np.int64))
         self._stored = self._new_tally()
         self._saved: Tally | None = None
-        """A second tally, for the bytes that compression saves. None until the first compressed event."""
+        """A second counter, for the bytes that compression saves. None until the first compressed event."""
         self._segments = 0
 
     def _new_tally(self) -> Tally:

@@ -151,7 +151,7 @@ class _Top:
         first.
         """
         self.open: Large | None = None
-        """The transaction or statement that continues in the next segment, or None."""
+        """The transaction or statement that continues in the next segment (part of the file), or None."""
 
     def add(self, sizes: Ints, describe: Callable[[int], Large], *, goes_on: bool, is_open: bool) -> None:
         """Add the transactions, or the statements, of the next segment (consecutive events of one file). ``sizes`` has

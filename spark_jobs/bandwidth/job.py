@@ -66,7 +66,7 @@ the filter's index among the measured filters. The verdicts are None for a filte
 """
 
 ALL: Verdicts = None, 0
-"""The verdicts of a filter without rules."""
+"""A filter without rules, in the form of :data:`Verdicts`."""
 
 _PACKETS_OF_COMPRESSED = 2
 """The number of events in a compressed transaction: Gtid and Transaction_payload."""

@@ -36,7 +36,7 @@ layout.
 """
 
 _CONDITIONS = {"required": np.int32, "start": np.int64, "member": np.int32}
-"""The columns of the conditions, with their types."""
+"""The columns of the conditions (such as "this table is sent") in the file's metadata, with their types."""
 
 
 @dataclass

@@ -90,8 +90,8 @@ def ask(
 
 
 _SAMPLED_BLOCKS = 4
-"""The size of a block in a range with samples, as a multiple of the usual size. A rare schema has few bytes in a small
-block, and few bytes compress worse.
+"""The factor by which the blocks (the bytes that a task reads at a time) are larger in a range from which samples are
+taken. A rare schema has few bytes in a small block, and few bytes compress worse.
 """
 
 

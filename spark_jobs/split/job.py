@@ -303,7 +303,7 @@ class Placing:
         self._options = options
         self._outputs: dict[str, _Output] = {}
         self.cut = 0
-        """The number of transactions divided among outputs."""
+        """The number of transactions that several outputs receive, and at least one of them only in part."""
         self.unassigned = 0
         """The number of transactions that no output receives."""
         for name in options.specification.names:

@@ -376,8 +376,8 @@ class Search:
         return next((one for one in self._lint(after.definition) if (one.code, one.rules) not in had), None)
 
     def _lint(self, definition: SlaveDefinition) -> list[FilterWarning]:
-        """Return those of lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules
-        are not checked.
+        """Return the warnings of ``dumpfilter lint`` about faults in a slave's filter that break replication. The list
+        is empty if the search has no data for lint, so that rules are not checked.
         """
         if self._knowledge is None:
             return []

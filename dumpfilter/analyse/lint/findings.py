@@ -283,10 +283,11 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return rules that match all tables of databases, as options such as ``--replicate-wild-do-table=shop.%``, for the
-    remedy of a warning.
+    """Return table rules for the remedy of a warning, as text with options such as
+    ``--replicate-wild-do-table=shop.%``. Each of them matches all tables of the database that one of the database rules
+    ``rules`` names.
 
-    There is one option of the given ``kind`` for each of the first three database rules in ``rules``.
+    ``kind`` is the kind of the table rules. At most three rules are returned.
     """
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 

@@ -83,9 +83,10 @@ _STYLES = [
     Style(Form.CHECKSUM),
     *(Style(Form.BASE64, around=(begin, end, b"")) for end in (b"", _END) for begin in (b"", _BEGIN)),
 ]
-"""The styles of all text except that of rows, by style number. The numbers of the rows' styles follow. A style tells
-how the bytes of a cell become text. Base64 cells have four styles, with and without the text that begins or ends a
-BINLOG statement.
+"""The styles of all text except that of rows, by style number. A style tells how the bytes of a cell (a piece of text)
+become text. The numbers of the rows' styles follow.
+
+Base64 cells have four styles, with and without the text that begins or ends a BINLOG statement.
 """
 _HEAD, _ENCODED, _ROWS = range(3)
 _SECTIONS = 3

@@ -35,9 +35,13 @@ of a table or statement, and a filter meets it by sending the events of this tab
 """
 
 C_ALWAYS = 0
-"""The number of the condition that every filter meets. Its only member is ALWAYS."""
+"""The number of the condition that every filter meets. A filter sends the events of a condition that it meets. The
+condition's only member is ALWAYS.
+"""
 C_NEVER = 1
-"""The number of the condition that only a slave without a filter meets. Its only member is NO_SUBJECT."""
+"""The number of the condition that only a slave without a filter meets. A filter sends the events of a condition that
+it meets. The condition's only member is NO_SUBJECT.
+"""
 DROPPED = -1
 """The value that stands in place of a condition's number for an atom (a run of events) that is sent to no slave."""
 FRAME = -2

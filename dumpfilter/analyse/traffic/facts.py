@@ -391,7 +391,9 @@ class Facts(_Narrow):
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, seconds: int) -> Facts:
-        """Return the counts in time buckets of ``seconds``, which must be a multiple of ``bucket_seconds``."""
+        """Return the counts summed up in time buckets of ``seconds`` seconds. The length must be a multiple of the
+        present one, ``bucket_seconds``.
+        """
         if seconds == self.bucket_seconds:
             return self
         bucket = self.bucket * self.bucket_seconds // seconds

@@ -107,9 +107,10 @@ class Tally:
         self._time = 0
         """The last nonzero event timestamp, Unix seconds."""
         self._held = _NO_EVENTS
-        """The events of an unfinished statement whose conditions depend on events of the next segment."""
+        """The events of an unfinished statement for which only events of the next segment tell which filters send them.
+        """
         self._exact: dict[bytes, int] = {}
-        """The numbers of the conditions that list filters, by the bytes of their members."""
+        """The numbers of those conditions that are met by exactly the filters in a list, by the bytes of the list."""
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
             subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
