@@ -352,8 +352,8 @@ def _subject(segment: Segment) -> npt.NDArray[np.int32]:
     """Return the number of the table or statement of each event in ``segment``. The value is -1 for an event without a
     table or statement, and for XA COMMIT and XA ROLLBACK.
 
-    The tables of an XA transaction are known only if it was prepared in the same range (the part of a file that a task
-    reads). The values would then depend on the size of the ranges.
+    A task knows the tables of an XA COMMIT only if the transaction was prepared in the range (part of a file) that the
+    task reads. With these tables the result would depend on the size of the ranges.
     """
     subject = np.maximum(segment.subject, -1)
     subject[list(segment.xa_ends)] = -1

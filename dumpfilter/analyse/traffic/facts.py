@@ -314,8 +314,8 @@ class Facts(_Narrow):
 
         ``flags`` has the filter's verdicts about all tables and statements (None: no rules). ``number`` is the filter's
         index in the list of filters for which the events were counted. Raises ValueError for a filter with rules but no
-        number if ``given_only`` is set. Rules about servers and domains are ignored, since such a
-        replica gets the transactions of all origins.
+        number if ``given_only`` is set. Rules about servers and domains are ignored, since such a replica gets the
+        transactions of all origins.
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
