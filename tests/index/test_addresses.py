@@ -15,7 +15,7 @@ from dumpfilter.binlog.workload import generate
 from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.index_file import MAX_INDEX
-from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.spark_jobs.options import BLOCK_SIZE
 from dumpfilter.spark_jobs.ranges import FilePart, index_file
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
@@ -170,7 +170,7 @@ def test_the_index_pass_reads_whole_blocks(store: ObjectStore, query: str, tmp_p
     here = index_file(FilePart(0, str(path), last=True))
     assert there.bounds == here.bounds
     assert there.end == here.end == path.stat().st_size
-    blocks = -(-path.stat().st_size // SEGMENT_SIZE)
+    blocks = -(-path.stat().st_size // BLOCK_SIZE)
     # A transaction that a block cuts is read again with the next block.
     assert len(store.reads) <= blocks + 3, store.reads
     assert sum(last - first + 1 for _, first, last in store.reads) < 1.2 * path.stat().st_size

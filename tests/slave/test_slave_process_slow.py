@@ -203,7 +203,8 @@ def test_an_error_of_a_thread_leaves_the_console(launcher: Launcher) -> None:
         console = with_console(launcher, "--master", f"127.0.0.1:{port}", "--retry-count", "1")
         wait_until(lambda: console.status()["Last_IO_Errno"] == 2003, lambda: launcher.log("s"))
     assert console.status()["Replica_IO_Running"] in ("No", "Connecting")
-    assert console.status()["Replica_SQL_Running"] == "Yes"
+    # The I/O thread can fail before the applier has started.
+    wait_until(lambda: console.status()["Replica_SQL_Running"] == "Yes", lambda: launcher.log("s"))
     console.close()
     launcher.kill("s", signal.SIGTERM)
     assert launcher.wait("s") == 0
