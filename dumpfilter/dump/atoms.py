@@ -350,17 +350,18 @@ def _rows_before(roles, subjects, first, event, lists, n):
     """Add to ``lists`` a list of the tables that have rows events in the same statement before event number ``event``.
     Return the list's row index in ``lists``, and the new number of rows of ``lists``.
 
-    ``lists`` is an array of linked lists (see L_SUBJECT and L_TAIL), which has ``n`` rows before the call. Each change
-    of table between neighbouring rows events adds one row. If no rows event precedes, no row is added. The result is
-    then a predefined list, NEVER or BEFORE.
-
-    The function walks back to the end of the previous rows statement, or to ``first``. ``first`` is the transaction's
-    first event in the segment (a part of a binlog file). A walk that reaches ``first`` ends the list with BEFORE, which
-    stands for rows events before the segment. The list also ends with BEFORE if the transaction begins in the segment.
-
     A filter that sends any table of the list has sent rows of the statement. The caller needs this for dummy rows (a
-    rows event without a table, which only ends a statement), and at the segment's end. ``roles`` and ``subjects`` have
-    each event's role and the number of its table.
+    rows event without a table, which only ends a statement), and at the segment's end.
+
+    ``lists`` is an array of linked lists (see L_SUBJECT and L_TAIL), which has ``n`` rows before the call. Each change
+    of table between neighbouring rows events adds one row. ``roles`` and ``subjects`` have each event's role and the
+    number of its table.
+
+    The function walks back to the end of the previous rows statement, and then the list ends with NEVER, the empty
+    list. If the walk finds no such end before ``first``, the list ends with BEFORE, which stands for the statement's
+    rows events before the segment (a part of a binlog file). ``first`` is the transaction's first event in the segment.
+    If the transaction begins there, BEFORE counts as empty. Without any rows event the result is NEVER or BEFORE
+    itself.
     """
     found = np.int64(NEVER)
     i = event - 1
@@ -518,8 +519,9 @@ def _weigh_atoms(w, n, end, lists_end, sends_all, kept):
     sends or drops together.
 
     A word is a uint64 whose bit j stands for filter j. Row i of ``w.atom`` gets two words about the atom in row i of
-    ``w.atoms``. ATOM_SENT has the filters that send the atom, and ATOM_ENDS those that set STMT_END_F in its rows
-    event. Return the word of the filters that send any of the atoms, or sent an event of the transaction before.
+    ``w.atoms``. ATOM_SENT has the filters that send the atom. ATOM_ENDS has the filters for which the master must set
+    STMT_END_F in the atom's rows event, because it is the last one of its statement that is sent. Return the word of
+    the filters that send any of the atoms, or sent an event of the transaction in an earlier segment.
 
     Parameters:
         w: the arrays of :class:`Weighed`. ``w.subject`` must have the filters' decisions about tables and statements.
@@ -568,13 +570,19 @@ def _fetch_events(c, first, stop):
 
 @inlined
 def _weigh_transactions(c, low, w, live, off):
-    """Find out which filters send each transaction of a segment (a part of a binlog file) whole, as far as the
-    transaction's tables and statements tell. The transactions with numbers from ``low`` on are decided.
+    """Decide by the filters' verdicts about tables and statements, without a look at single events, which filters send
+    each transaction of a segment (a part of a binlog file). The transactions with numbers from ``low`` on are decided.
 
     A word is a uint64 whose bit j stands for filter j. Column t of ``w.transaction`` gets four words about transaction
-    number t, in the rows T_BUSY, T_WHOLE, T_PART and T_HITS. T_PART names the filters for which the single events must
-    be decided, because such a filter may send only some of them. The numbers of transactions with a bit in T_PART are
-    written to the beginning of ``w.candidate``. Return how many there are.
+    number t:
+
+    - T_WHOLE has the filters that send the whole transaction.
+    - T_PART has the filters that may send only some of its events, so that the caller must decide single events.
+    - T_HITS has the filters whose rule hits (matches with dropped events) the master must count.
+    - T_BUSY has the filters of T_WHOLE and T_HITS, or all filters if the transaction continues after the segment.
+
+    The numbers of transactions with a bit in T_PART are written to the beginning of ``w.candidate``. Return how many
+    there are.
 
     Parameters:
         c: the segment's :class:`Columns`.

@@ -50,9 +50,10 @@ def withhold(
     A marked event gets the role WITHHELD (dropped with the context events before it) or HIDDEN (dropped alone). Its
     transaction becomes MIXED, so that each event is decided separately.
 
-    Also return the byte offsets in the file of events that no filter could decide, which the caller adds to the counts
-    in the chunks (messages to the slave). Events that the compiled decision counts when it sends them are left out.
-    Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump at such an event.
+    Also return the byte offsets in the file of events about which the filters cannot decide. The caller adds their
+    number to the counts in the chunks (messages to the slave). The list lacks the undecided events that the compiled
+    decision counts itself, such as undecided statements that are sent. Raises UndecidedEvent, with the number of the
+    transaction, if an imposed filter stops the dump at such an event.
 
     Parameters:
         flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.

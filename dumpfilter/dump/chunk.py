@@ -138,9 +138,9 @@ class Counts:
     """The events, bytes and transactions that a dump thread (the master's stream to one slave) has read, sent and
     dropped.
 
-    At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events count as none of the three.
-    Neither do transactions that the slave already has, although a dump by GTID passes over them. ``bytes_gtid`` counts
-    separately the stand-ins (empty transactions for dropped ones) that a real replica gets.
+    At a transaction boundary, read = sent + dropped. Inside a transaction, events that wait for a decision are not
+    counted yet. Transactions that the slave already has are never counted. ``bytes_gtid`` counts separately the
+    stand-ins (empty transactions for dropped ones) that a real replica gets.
     """
 
     events_read: int = 0

@@ -426,12 +426,12 @@ def _take_hits(hits, t, h, state):
     """Add to ``state``, the row of :attr:`Done.filters` of one filter, the rule hits that ``hits`` has for transaction
     number ``t``. A rule hit is a match of an event that the filter drops with a rule of this filter.
 
-    ``hits`` is :attr:`Columns.hits <dumpfilter.dump.atoms.Columns.hits>`. Its hits were counted before the present
-    segment (a part of a binlog file) is decided. They come from the earlier part of a transaction that continues in the
-    segment, or from inside compressed transactions. The rows are in the order of the transactions.
+    ``hits`` is :attr:`Columns.hits <dumpfilter.dump.atoms.Columns.hits>`, whose rows are in the order of the
+    transactions. These hits are already counted when the segment (a part of a binlog file) is decided. Their events are
+    in an earlier segment of the same transaction, or inside compressed transactions.
 
-    ``h`` is the index of the first row that earlier calls have not passed. Return the index of the first row that
-    belongs to a later transaction than ``t``, which the next call takes as ``h``.
+    ``h`` is the index of the row at which the search begins. Return the index of the first row of a later transaction
+    than ``t``. The next call takes this index as ``h``.
     """
     while h < hits.shape[0] and hits[h, HIT_TRANSACTION] <= t:
         if hits[h, HIT_TRANSACTION] == t:
@@ -571,12 +571,14 @@ def _carry(c, t, shift, is_kept, flags, w, carry, at):
 
 @inlined
 def _list_busy(words, first, shift, busy):
-    """Write to ``busy`` the numbers of the transactions that one filter does not simply drop. Return how many there
-    are.
+    """Write to ``busy`` the numbers of the transactions that one filter does not drop without further work. Return how
+    many there are. The filter sends events of such a transaction, its rule hits (matches of filter rules) must be
+    counted, or it continues after the segment (a part of a binlog file).
 
-    ``words`` has a 64-bit word for each transaction. Bit number ``shift`` of the word is set if the filter does not
-    simply drop the transaction. Transactions before number ``first`` are left out. The loop has no branch, since no
-    processor predicts which transactions a filter drops.
+    ``words`` has a 64-bit word for each transaction, the row T_BUSY of :attr:`Weighed.transaction
+    <dumpfilter.dump.atoms.Weighed.transaction>`. Bit number ``shift`` of a word is about this filter. Transactions
+    before number ``first`` are left out. The loop has no branch, since no processor predicts which transactions a
+    filter drops.
     """
     n = np.int64(0)
     for t in range(first, words.size):
@@ -717,9 +719,11 @@ def plan(
 
     Parameters:
         c: the segment's columns, :class:`~dumpfilter.dump.atoms.Columns`.
-        filters, n_filters: one row of input for each of at most 64 filters.
+        filters, n_filters: one row of input for each of at most 64 filters, with the columns that
+            :data:`~dumpfilter.dump.atoms.F_FLAGS` describes.
         low: the lowest number of a transaction that any of the filters has to decide.
-        known: the number of tables and statements whose words in ``w`` an earlier call has filled for the same filters.
+        known: the number of tables and statements whose verdicts an earlier call with the same filters has written to
+            ``w``.
         subjects: the number of all tables and statements.
         room: the largest number of rows that one filter can add to any array of ``done`` but ``chunk``.
         w: work arrays, which the call with ``begin`` 0 fills and later calls for the same segment reuse.

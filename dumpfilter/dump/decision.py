@@ -54,8 +54,10 @@ class Carry(NamedTuple):
 
 class Flags(Protocol):
     """A filter's decisions about the tables and statements of a binlog set: a uint32 of flags (bits such as "send") for
-    each table or statement. :class:`~dumpfilter.filter.flags.TableFlags` implements this protocol, and so do the
-    outputs of a split.
+    each table or statement.
+
+    :class:`~dumpfilter.filter.flags.TableFlags` implements this protocol. So does a class of the Spark job that splits
+    a binlog set into several sets, and decides which events each new set gets.
     """
 
     @property

@@ -85,8 +85,8 @@ class Reach:
     @classmethod
     def of(cls, segment: Segment, position: int = 0) -> Reach:
         """Return the GTID ranges and server ids of the transactions of a segment (a part of a binlog file) that begin
-        at or after the file offset ``position``. The GTIDs that Gap events of a relay log name are included, wherever
-        these events lie in the segment.
+        at or after the file offset ``position``. The GTIDs that Gap events (a relay log's notes about dropped
+        transactions) name are included, wherever these events lie in the segment.
         """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
         found = cls(_distinct(segment.txn_server[first:]))
@@ -354,9 +354,13 @@ class DumpThread:
         """Tell whether the filter's decisions about tables and statements alone decide a segment (a part of the binlog
         file). Then many threads can be decided together.
 
-        These decisions do not suffice inside a transaction, with an imposed filter (set by the master's operator), or
-        if transactions are left out. Neither do they suffice if the segment has compressed transactions and the filter
-        has rules, or an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
+        These decisions do not suffice in the following cases:
+
+        - The thread is inside a transaction.
+        - The master's operator has imposed a filter on the slave.
+        - The slave does not need all transactions, for example because it already has some.
+        - The segment has compressed transactions, and the filter has rules.
+        - The segment has an XA COMMIT or XA ROLLBACK about which an earlier filter of the slave may decide.
         """
         return self.decides_by_flags and not (
             (segment.payloads and self.flags.is_on) or self._xa_ends.concerns(segment)
@@ -449,8 +453,8 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     each thread moves to the end of its last plan. A thread with an error stays where it was.
 
     Threads with one filter, position, resume point and chunk size get the same list object, so that a caller can encode
-    each plan once. A thread gets its own list if more than the filter's verdicts about tables and statements decides,
-    for example if the slave already has transactions (see the module).
+    each plan once. A thread gets its own list if the filter's verdicts about tables and statements do not suffice, for
+    example because the slave already has some of the transactions. The module's docstring lists all cases.
 
     The error is PositionError if the thread's position is not a transaction boundary. It is UndecidedEvent if an
     imposed filter (set by the master's operator) stops the dump in the first transaction. Another BinlogError is about

@@ -163,7 +163,7 @@ class QueryConverter:
         """Convert a Query event. Return the new event, preceded by the buffered BEGIN event if there is one.
 
         If the event itself is a BEGIN, buffer it and return no bytes for it. ``ends`` says whether a transaction ends
-        with the event.
+        with the event. The converter then forgets the table that the transaction has created.
         """
         self.counts.queries += 1
         query = self._decode(event)
@@ -185,7 +185,8 @@ class QueryConverter:
     def release(self, *, ends: bool = False) -> bytes:
         """Return the bytes of the buffered BEGIN event, and empty the buffer. Without a BEGIN, return no bytes.
 
-        ``ends`` says whether the transaction ends with the next event.
+        ``ends`` says whether the transaction ends with the next event. The converter then forgets the table that the
+        transaction has created.
         """
         held, self._begin = self._begin, None
         before = b""

@@ -70,9 +70,9 @@ class XaEnds(NamedTuple):
     transaction. Immutable.
 
     ``earlier`` has the filters of the slave's earlier dumps. None: the earlier dumps had the filter with which this
-    dump began. If several of these filters may have selected a prepared transaction, it is enough that one of them
-    passes a part of the transaction. An unneeded XA COMMIT is an error that the operator sees. A missing XA COMMIT
-    leaves a transaction that holds its locks forever.
+    dump began. It may be unknown which of several earlier filters decided about a prepared transaction. The master then
+    sends XA COMMIT if any of these filters passes a part of the transaction. An XA COMMIT without need is an error that
+    the operator sees. A missing XA COMMIT leaves a transaction that holds its locks forever.
     """
 
     earlier: Earlier | None

@@ -478,12 +478,12 @@ class BoundaryFilter(FilterAround):
         self.name = name
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide about a table as the rules do, and about a statement more strictly.
+        """Decide about a table by the rules, and about a statement also by the tables that it writes. A table is
+        forbidden when the rules drop its rows.
 
-        A table is forbidden when the rules drop its rows. A statement that the rules pass is dropped if it writes only
-        forbidden tables. If it also writes other tables, the verdict is UNDECIDED (the filter cannot decide), or IGNORE
-        with OnUndecided.DROP. The rules alone decide about statements such as DROP TABLE, whose texts hold no column
-        values.
+        A statement that the rules pass is dropped if it writes only forbidden tables. If it also writes other tables,
+        or its tables are unknown, the verdict is UNDECIDED (the filter cannot decide), or IGNORE with OnUndecided.DROP.
+        The rules alone decide about statements such as DROP TABLE, whose texts hold no column values.
         """
         if isinstance(subject, TableSubject):
             return super().decide(subject)

@@ -178,7 +178,7 @@ class _Witnesses:
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
         """Yield statements on one or two of the ``tables``, and CREATE DATABASE statements, each with a text that
-        describes it. Only default databases that both filters pass are used.
+        describes it. The statements have only default databases that both filters pass, so that the tables decide.
         """
         both = [
             database

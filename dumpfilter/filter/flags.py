@@ -224,8 +224,9 @@ class TableFlags:
         (:meth:`hits`), each followed by the memory address of its first entry.
 
         Compiled code that reads the arrays of many slaves takes addresses. An address is valid as long as its array
-        exists. The array of flags has no spare entries. The entries of tables and statements that have a number never
-        change. If no rule could drop an event, the array of matching rules is empty.
+        exists. The array of flags has exactly one entry for each number of the register of tables and statements.
+        Entries do not change later, and a later call returns entries for new numbers, too. If no rule could drop an
+        event, the array of matching rules is empty.
         """
         self.array()
         found, known = self._addresses, self._known

@@ -93,7 +93,7 @@ class Known(Generic[C]):
     """
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the replica's table of this name holds the rows of another source table than ``ref``.
+        """Tell whether this object is a table of the replica that holds the rows of another source table than ``ref``.
 
         Rewrite rules can give two source tables the same name on the replica.
         """
@@ -741,13 +741,12 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record under which names the replica lacks the new object ``ref``, if rewrite rules give the object several
-        names.
+        """Record that the replica lacks the new object ``ref`` under the other names by which later events may call it.
 
-        Rewrite rules change the names in row events and names without a database, but no name with a database. So up to
-        three names can differ: the object's name on the source, this name after rewrite rules, and the name on the
-        replica. The replica has the object only under the last name. An object of one of the other names is recorded as
-        missing, because of the statement ``cause``.
+        Rewrite rules change the names in row events and names without a database, but no name with a database. A later
+        event may therefore call the object by its name on the source, or by this name after rewrite rules. The replica
+        has the object under one name only. Any other of these names is recorded as missing, because of the statement
+        ``cause``.
 
         Names that the model already knows keep their state. Names that match the patterns ``there`` count as existing.
         """

@@ -476,8 +476,8 @@ def _table_id_slot(ids, table_id):
 
 @kernel
 def copy_table_ids(old: TableIds, new: TableIds):
-    """Insert the entries of the hash table ``old`` into ``new``, which is empty and has more slots. Both map the table
-    ids of rows events to the numbers that the binlog set's register gives to all tables.
+    """Copy the entries of the hash table ``old``, which has become too small, to its empty replacement ``new``, which
+    has more slots. Both map the table ids of rows events to the numbers of tables (see :class:`TableIds`).
     """
     for k in range(old.ids.size):
         if old.ids[k] != np.uint64(0):
@@ -747,11 +747,13 @@ def group_transactions(
     function fills. A row has two numbers for a GTID source: the halves of a server UUID, or MariaDB's domain id and
     server id. Several rows may have the same source.
 
-    A transaction with several tables and statements gets the list of them ``set_subject[out.set[t] : out.set[t + 1]]``.
-    When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once. The list
-    is empty for a transaction whose events the master must decide separately. Such a transaction lies in two segments,
-    or is larger than ``LARGE``. Or it has events that the master sends in any case, context events without a statement,
-    or a statement without an end.
+    The list of the tables and statements of transaction t is ``set_subject[out.set[t] : out.set[t + 1]]``, if there are
+    several. When a filter drops all members of the list, or sends all, the master decides the whole transaction at
+    once. The list is empty for a transaction whose events the master must decide separately:
+
+    - A transaction that lies in two segments, or is larger than ``LARGE``.
+    - One with events that the master sends in any case.
+    - One with an incomplete statement, such as a context event (Intvar, for example) that no statement follows.
 
     Returns three numbers: of transactions in ``out``, of entries written to ``set_subject``, and of rows written to
     ``source_keys``.

@@ -175,9 +175,10 @@ class PublishedEnd:
     is_closed: bool = False
 
     def readable(self, name: str, offset: int, length: int) -> int:
-        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read:
-        those before the published position. 0 if none may be read yet. In any other file than the newest, which the
-        position names, all bytes may be read.
+        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read.
+
+        The published position lies in the newest file. In this file, only the bytes before the position may be read,
+        and the result is 0 if there are none. In older files all bytes may be read.
 
         Raises RelayWentBack if the writer has discarded a part of the log.
         """
@@ -530,7 +531,7 @@ class SegmentReader(FileScanner):
 
     def next(self) -> Segment | None:
         """Return the next segment of the file: complete events, usually up to 8 MiB. Return None if no further complete
-        event follows, or at :attr:`limit`.
+        event follows, or if the reader has reached the byte offset :attr:`limit`.
 
         At the end of the file, the last events of an incomplete transaction are not returned yet. A later call returns
         the events that a server has written since. Raises BinlogError for a damaged event, and for a file that cannot
@@ -628,9 +629,9 @@ class SegmentReader(FileScanner):
         """Move this reader to the byte offset ``position`` of the file, from which :meth:`next` then continues. The
         position must be a transaction boundary, and the caller ensures this.
 
-        ``point`` is the state of the scan at this boundary, such as the prepared XA transactions and the layout of
-        events. A caller gets it from :attr:`point` when a reader has reached the boundary. The default is a state
-        without prepared XA transactions, for a server's own binlog.
+        ``point`` is the state of the scan at this boundary, such as the prepared XA transactions. A caller gets it from
+        :attr:`point` when a reader has reached the boundary. The default is right for a server's own binlog, if no XA
+        transaction is prepared at the boundary.
         """
         self.position = position
         self.reset(point.prepared, point.format_description or self.file.format_description, point.writer)
@@ -1049,7 +1050,9 @@ class GtidsBefore(NamedTuple):
 
     @property
     def all(self) -> GtidSet | None:
-        """All GTIDs before the file: those in ``logged`` and in ``received``. None if both fields are None."""
+        """The GTIDs that the server had logged before the file, and the GTIDs that a slave had received before this
+        file of its relay log. None if the file lists neither.
+        """
         if self.logged is None or self.received is None:
             return self.received if self.logged is None else self.logged
         return self.logged | self.received

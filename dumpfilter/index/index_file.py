@@ -251,9 +251,9 @@ class LogWriter(Generic[F]):
         """Start to sync the open file to the disk in another thread, and return at once. The files ``then``, such as a
         state file, are synced after the open file.
 
-        At most two such syncs are unfinished. A further call waits, so that a slow disk slows down the sender of the
-        log. If nothing is left to sync, the call waits for the unfinished syncs instead. Raises OutputError when an
-        earlier sync has failed.
+        At most two such syncs are unfinished. A further call waits until one has finished, so that a slow disk slows
+        down the sender of the log. A call when nothing is left to sync starts no sync, and waits for all unfinished
+        ones. Raises OutputError when an earlier sync has failed.
         """
         assert self.file is not None
         self._see_results(0 if self.file.is_synced and not then else 1)

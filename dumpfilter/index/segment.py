@@ -164,10 +164,13 @@ class Segment:
     - ``payloads``: a mapping from the index of a compressed transaction's event (role PAYLOAD) to the events inside, as
       their own segment. Offsets in such a segment count in the uncompressed bytes.
     - ``prepared``: the XA transactions that are prepared at the end of the segment.
-    - ``unknown_ends``: the xids of XA ends (role KEEP) whose prepared transaction the scan has not seen.
-    - ``dropped``: the GTIDs that the Gap events of a relay log tell, with the columns ``TOLD_...``. A Gap event between
-      two transactions counts as a transaction whose subject is SKIP and whose source is -3.
-    - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
+    - ``unknown_ends``: the same as ``xa_ends`` for each end of an XA transaction whose preparation the scan has not
+      seen. No filter can decide about such an end (role KEEP).
+    - ``dropped``: the GTIDs of transactions that the master dropped, from the Gap events (notes about dropped
+      transactions) of a slave's relay log. A row is a run of consecutive GTIDs, with the columns ``TOLD_...``. A Gap
+      event between two transactions counts as a transaction whose subject is SKIP and whose source is -3.
+    - ``has_inner_gaps``: whether any Gap event stands inside a transaction. Such an event only records rule hits
+      (matches of filter rules with dropped events).
     - ``format_description``: the format description event by which the events are read.
     - ``position``: in a relay log only, the position of each event in the binlog of the writer, the server that wrote
       the events. One more entry has the position after the last event.

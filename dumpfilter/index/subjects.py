@@ -125,10 +125,10 @@ class Subjects:
         return self._members.get(number)
 
     def single(self, number: int) -> list[int]:
-        """Return the numbers of the tables and distinct statements for which ``number`` stands.
+        """Return the numbers of the single tables and statements for which ``number`` stands.
 
-        A number stands for one table or statement, or for a set of them: those that one transaction or statement
-        changes. A set may have sets inside. The list is ascending and has no number twice.
+        A number stands for one table or statement, or for a set of them. A set may have sets as members, which are
+        replaced by their own members. The list is ascending and has no number twice.
         """
         members = self.members(number)
         if members is None:

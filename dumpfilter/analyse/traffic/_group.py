@@ -388,13 +388,16 @@ def _whole(c, m, t):
 
 @inner
 def _decide(c, m, first, stop, held):
-    """Find the condition of each atom of the open transaction. An atom is a run of events that every filter sends or
-    drops together, and its condition says which filters send the atom. Store the condition's number in the atom's
-    column A_LATER in ``m.atoms``.
+    """Cut the open transaction into atoms in ``m.atoms``, and find the condition of each atom. An atom is a run of
+    events that every filter sends or drops together. Its condition says which filters send the atom.
 
-    The atoms are made of the events of ``c`` from index ``first`` up to ``held`` (excluded). The conditions of the
-    events from ``held`` up to ``stop`` (excluded) depend on the next segment. Of these, rows events only help to decide
-    about the transaction's frame (GTID event, BEGIN and COMMIT).
+    ``m`` (:class:`Memory`) has the arrays to fill. The column A_LATER of an atom's row gets the number of the
+    condition, in place of the value that the dump keeps there.
+
+    The atoms have the events of ``c`` from index ``first`` up to ``held`` (excluded). The events from ``held`` up to
+    ``stop`` (excluded) get no atoms yet, because their conditions depend on the next segment. The tables of their rows
+    events are recorded, because a filter that sends one also sends the transaction's frame (GTID event, BEGIN and
+    COMMIT).
 
     Return False if the arrays in ``m`` are full.
     """

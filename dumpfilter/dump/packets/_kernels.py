@@ -153,10 +153,10 @@ def weave(
     ``checksum`` a new checksum. The ``end_log_pos`` of the last event is ``end[k]``. ``out`` has room for all.
 
     Return GOOD, or PLACE_WRONG for an offset that is too large or smaller than the one before. Return GTID_WRONG if the
-    bytes of a Gtid event are something else.
+    bytes that ``gtids`` has for a stand-in are not one whole Gtid event.
 
-    The events of a stand-in are written together or not at all, because a replica crashes at a Gtid event that nothing
-    follows.
+    Each Gtid event is written together with the events of ``tail``, also before an error. A replica would crash at a
+    Gtid event that nothing follows.
     """
     source, target = _U(events.ctypes.data), _U(out.ctypes.data)
     done = np.int64(0)

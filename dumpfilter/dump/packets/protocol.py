@@ -81,7 +81,7 @@ def format_description(
     """Return a file's format description event as a server sends it, without LOG_EVENT_BINLOG_IN_USE_F.
 
     A replica drops its temporary tables when the field ``created`` is not 0, because it takes this for a restart of
-    the source. So a dump that begins after the server's start sends 0.
+    the source. So a dump that begins inside the file sends 0.
 
     Parameters:
         is_whole_file: whether the dump sends the file from position 4 on. If not, ``end_log_pos`` and ``created`` are

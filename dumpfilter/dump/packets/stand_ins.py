@@ -183,7 +183,11 @@ class GtidSynthesis:
     def _tagged(
         self, uuid: bytes, tag: str, number: int, sequence: int, time: int, end_log_pos: int
     ) -> bytes:
-        """Return a GTID_TAGGED event (:func:`~dumpfilter.binlog.gtid_events.decode_gtid_tagged` has the layout)."""
+        """Return a GTID_TAGGED event with the GTID ``uuid:tag:number`` and the sequence_number ``sequence``. ``time``
+        is in Unix seconds.
+
+        :func:`~dumpfilter.binlog.gtid_events.decode_gtid_tagged` has the layout of the event.
+        """
 
         def body(length: int) -> bytes:
             numbers = [0, 0, 1, *uuid, 2, number << 1, 3, len(tag)]
@@ -400,11 +404,11 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
 
 
 def _of_mysql(dropped: Dropped) -> Dropped:
-    """Return ``dropped`` with the end positions for a MySQL replica, which needs a stand-in (empty transaction) for
-    each GTID.
+    """Return a copy of ``dropped`` in which ``end`` has the end positions of the stand-ins (empty transactions) for a
+    MySQL replica, which needs one for each GTID.
 
-    A Gap event gives a position only after the last of its transactions. The earlier ones end at the position before
-    the Gap event.
+    A Gap event (a relay log's note about dropped transactions) gives only the position after the last of its
+    transactions. The stand-ins of the earlier ones end at the position before the Gap event.
     """
     is_followed = np.append(np.diff(dropped.transaction) == 0, False)
     return dropped._replace(end=np.where(is_followed, dropped.begin, dropped.end))
@@ -414,8 +418,9 @@ def _of_mariadb(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> Dropp
     """Return the rows of ``dropped`` for which a MariaDB replica needs a stand-in (empty transaction). At each position
     of the chunk (message) with dropped transactions, a replica needs one for the last GTID of each domain.
 
-    A MariaDB replica moves to the position of an event, but never back. The stand-ins of one Gap event therefore end
-    one after another, and the last of them ends at the position that the Gap event names.
+    A Gap event (a relay log's note about dropped transactions) names only one position, at which its last stand-in
+    ends. A MariaDB replica never moves to an earlier position. Each earlier stand-in therefore ends where the next one
+    begins.
     """
     domains = _keys(dropped, key_of)[:, 0]
     order = np.lexsort((domains, dropped.place))
@@ -458,7 +463,8 @@ def with_stand_ins(
         key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
         read: a function that reads the binlog file.
         gtids: for MySQL, the Gtid events of the dropped transactions, one after another. None: the Gtid events are read
-            from the file, or made for the GTIDs of Gap events. For MariaDB they are always made.
+            from the file. Those of transactions that an earlier master dropped are made, because a relay log only
+            notes the GTIDs of these transactions. For MariaDB all are made.
 
     Raises BinlogError if the Gtid events cannot be read, or if a position lies outside of the chunk.
     """
@@ -486,7 +492,8 @@ def with_stand_ins(
 
 def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
     """Return the Gtid events of the stand-ins (empty transactions) for a MySQL replica, with the offset and length of
-    each. Synthesize those of transactions that Gap events name, and read those of transactions in the file.
+    each. Read the Gtid events of transactions in the file. Make those of transactions that the file only names in a Gap
+    event, a relay log's note about dropped transactions.
     """
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
@@ -549,8 +556,9 @@ class Stretches(NamedTuple):
     """The largest number of MariaDB replication domains in one stretch (part of the binlog). 0 for MySQL."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the sums of the counts of replication domains in ``self`` and ``other``, which count different parts
-        of a binlog. The result's ``most_domains`` is the larger of both values.
+        """Return the counts for two parts of a binlog together, given the counts for each. ``domains`` is a sum over
+        all stretches, so both values are added. ``most_domains`` is the largest number of domains in one stretch, so
+        the result has the larger value.
         """
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 

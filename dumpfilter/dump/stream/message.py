@@ -377,11 +377,13 @@ class EventProof:
 
     @property
     def inside(self) -> bool:
-        """Whether the last piece ended inside an event."""
+        """Whether the events that were checked so far end with an incomplete event."""
         return bool(self._left or self._header)
 
     def check(self, events: bytes | memoryview) -> None:
-        """Check the next piece of the stream. Raises StreamDamaged for an impossible length or a wrong checksum."""
+        """Check the next bytes of the stream of events, which may begin and end inside an event. Raises StreamDamaged
+        for an impossible length or a wrong checksum.
+        """
         at = self._finish(events) if self.inside else 0
         if at >= len(events):
             return

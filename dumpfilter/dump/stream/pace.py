@@ -66,9 +66,9 @@ def message_size(rate: float, most: int) -> int:
 class Pace:
     """The measured rate of a connection, and the size of its messages.
 
-    A write ends when gRPC's buffers have room again. Between two writes that blocked, the connection carried as
-    many bytes as were written. Without a blocked write, only bytes beyond the size of the buffers have certainly been
-    carried.
+    A write blocks while the send buffers are full. The buffers hold equally much after any two writes that blocked, so
+    the connection has carried the bytes that were written between them. If no write blocks, some written bytes may
+    still be in the buffers. Only the bytes beyond the size of the buffers then count as carried.
 
     ``most`` is the largest size of a message, bytes. ``rate`` is a rate that the connection surely has, bytes per
     second. With None the rate is not known, and messages have the largest size until writes block.
