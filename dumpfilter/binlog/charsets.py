@@ -184,7 +184,8 @@ def _uncertain(charset: str | None) -> re.Pattern[str]:
 
 
 def has_certain_names(text: str, charset: str | None) -> bool:
-    """Tell whether a server certainly reads the names in an SQL text without literals as Python decoded them.
+    """Tell whether Python's decoding of an SQL text certainly gives the names of tables and databases that a server
+    reads. False means that a character may mean something else to the server. The text has no literals.
 
     ``charset`` is the character set from which ``text`` was decoded; None if unknown. Surrogates stand for bytes that
     are not valid in the character set.

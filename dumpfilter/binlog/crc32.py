@@ -75,8 +75,8 @@ _DIGITS = 4
 def _shift_tables() -> np.ndarray:
     """Return the tables by which :func:`shifted` moves a CRC32 register (intermediate state) over zero bytes.
 
-    An entry is the register that follows from a register with only one nonzero byte. The indexes are the position and
-    the value of a hexadecimal digit of the number of zero bytes, and the position and the value of the nonzero byte.
+    The result is uint32 of shape (_DIGITS, 17, 4, 256). The entry ``[d, v, k, b]`` is for ``v * 16**d`` zero bytes. It
+    is the register that follows from a register with the value ``b`` in byte ``k`` and zeros elsewhere.
     """
     tables = np.zeros((_DIGITS, 17, 4, 256), np.uint32)
     tables[:, 0] = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
@@ -110,12 +110,12 @@ def shifted(crc: np.uint32, zeros: int):
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Compute, from the lengths of the complete events in ``data[begin:size]``, the CRC32 that all their bytes together
-    have if the checksum of each event is right. So a caller checks many events with a single CRC32.
+    """Compute the CRC32 that all complete events in ``data[begin:size]`` must have together, if the checksum of each
+    event is right. Only the lengths of the events are needed. So a caller checks many events with a single CRC32.
 
-    Return ``(length, zeros, crc)``. The complete events have ``length`` bytes. For speed, ``crc`` is the value after
-    ``zeros`` further bytes of value 0, which fill the last block of _BLOCK bytes. So the caller moves the CRC32 of the
-    events over as many zero bytes by :func:`shifted`, and compares the result with ``crc``.
+    Return ``(length, zeros, crc)``. The complete events have ``length`` bytes. For speed, the last block (_BLOCK bytes)
+    counts as filled up with ``zeros`` bytes of value 0, and ``crc`` includes these. The caller therefore passes the
+    CRC32 of the events and ``zeros`` to :func:`shifted`, and compares the result with ``crc``.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)

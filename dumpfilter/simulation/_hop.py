@@ -39,7 +39,8 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The bytes and times of the reports by which a sender tells its reader about transactions that a filter dropped.
+    """The bytes and times of a sender's reports about transactions that its filter dropped. By these reports the node
+    at the other end of the link learns of the dropped transactions.
 
     Each array has one entry for each sent transaction. The entry is about the transactions dropped directly before the
     sent one.
@@ -371,8 +372,8 @@ def cross_together(
     after it.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
-    bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of a
-    division, the loops multiply by the inverse. Half a unit is added before, so that rounding errors do not matter.
+    bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of
+    dividing, the loops shift the dividend by half a unit, against rounding errors, and multiply by the inverse.
     """
     n = len(arrived)
     mask = np.uintp(departed.shape[0] - 1)

@@ -284,7 +284,8 @@ def looks(arrived: Ints, sender: Sender) -> Ints:
     """Return the time at which a sender finds each transaction in its binlog, by the kind of sender.
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
-    ascending.
+    ascending. The example prints one line for each kind: a server, a master that reads files, a master that receives a
+    server's binlog, and a slave.
 
     >>> arrived = np.array([1, 2, 21, 24, 60, 90]) * 1_000_000
     >>> for sender in Sender:
@@ -346,10 +347,10 @@ class Router:
     """A calculator of the routes to a node in one run. A route is the sequence of links from one origin (a node that
     writes binlogs) to the node. Each link has the rate, delay, filter and encoding of this run.
 
-    The parameters of the run, such as a changed rate, replace the properties in the plan. ``applier`` says how fast
-    each node applies transactions: it is treated as one more link behind the last one. With ``applier`` None a
-    transaction's lag ends when the node has received the transaction. ``seed`` is the seed of the random jitter of
-    links.
+    A changed rate or delay of the run replaces the one that the link has in ``plan``, the simulated topology.
+    ``applier`` says how fast each node applies transactions, and is simulated as one more link after the last one. With
+    ``applier`` None a transaction's lag ends when the node has received the transaction. ``seed`` is the seed of the
+    random jitter of links.
     """
 
     def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
@@ -439,8 +440,8 @@ def all_but_rate(routes: tuple[Route, ...]) -> tuple[object, ...]:
 def told_rate(rate: int | None, delay: float) -> float:
     """Return the transfer rate that a slave reports to its master at the start of a dump, bytes per second.
 
-    The slave measures the rate by a call with a small answer, and the master chooses the message size by it. ``rate``
-    (bits per second) and ``delay`` (seconds) are those of the slave's link.
+    The slave measures the rate by the time of one short gRPC call, and the master chooses the message size by this
+    rate. ``rate`` (bits per second) and ``delay`` (seconds) are those of the slave's link.
     """
     on_line = 0.0 if rate is None else CALL_BYTES * BITS / rate
     return CALL_BYTES / (2 * delay + on_line + CALL_SECONDS)
@@ -505,8 +506,8 @@ class Arrived(NamedTuple):
 
     @property
     def ages(self) -> tuple[Ints, Ints]:
-        """The commit time and the lag of each transaction. The lag of a transaction that never arrives is its age when
-        nothing more is committed or arrives.
+        """The commit time and the lag of each transaction. The lag of a transaction that never arrives is its age at
+        the end of the run, which is the time of the last commit or arrival.
         """
         if not len(self.missing):
             return self.committed, self.lags
@@ -580,9 +581,12 @@ def content(
     chunks or MySQL packets.
 
     ``traffic`` has the transactions of the sender's binlog, and ``number`` is the index of the filter on the link
-    (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. These times
-    matter only for empty transactions that replace dropped ones. None means that the sender finds all transactions
-    together. ``earlier`` is the index of the filter on the link to the sender, if the sender is a slave of dumpfilter.
+    (None: no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. None means that
+    the sender finds all transactions together.
+
+    ``seen`` and ``earlier`` matter only for stand-ins, which are empty transactions in place of dropped ones.
+    ``earlier`` is the index of the filter on the link to the sender, if the sender is a slave of dumpfilter. Stand-ins
+    for transactions that this filter dropped are shorter.
     """
     sent = traffic.sent(number)
     overhead = 0 if form is Form.EVENTS else PACKET_BYTES
@@ -600,8 +604,10 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints, earlier: int
 
     ``traffic`` has all transactions of the sender's binlog, and ``sent`` those that the filter passes. ``seen`` has the
     time at which the sender finds each transaction. MariaDB needs one stand-in for consecutive dropped transactions
-    that are found together. Dropped transactions without a GTID get no stand-in. A slave makes shorter ones for
-    transactions that its master dropped by the filter with the index ``earlier`` (None: no filter).
+    that are found together. Dropped transactions without a GTID get no stand-in.
+
+    ``earlier`` is the index of the filter on the link to the sender, if the sender is a slave of dumpfilter. Stand-ins
+    for transactions that this filter dropped are shorter. None: there is no such filter.
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -628,8 +634,8 @@ _KEPT = 4
 
 
 class Polls(NamedTuple):
-    """The polls of a sender, which are its looks for new transactions in its binlog: their times, and the poll that
-    finds each transaction. Poll 0 stands for the time before the first poll.
+    """The polls of a sender: their times, and the poll that finds each transaction. In a poll, the sender reads all
+    transactions from its binlog that are new since the poll before. Poll 0 stands for the time before the first poll.
     """
 
     number: Ints
@@ -639,7 +645,7 @@ class Polls(NamedTuple):
 
     @classmethod
     def of(cls, seen: Ints) -> Polls:
-        """Return the polls (looks for new transactions in a binlog) of a sender.
+        """Return the polls of a sender. In a poll, the sender reads the new transactions from its binlog.
 
         ``seen`` has the time at which the sender finds each transaction of its binlog, nanoseconds, ascending. One poll
         finds all transactions with equal times.
@@ -651,9 +657,9 @@ class Polls(NamedTuple):
 def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> Dropped:
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
-    ``transaction`` has the indexes, in the binlog set, of the sent transactions, and ``polls`` the sender's looks for
-    new ones. After a poll that finds only transactions to drop, the sender sends a message of ``empty_chunk`` bytes
-    without events. With ``polls`` None, it sends no such messages.
+    ``transaction`` has the indexes, in the binlog set, of the sent transactions. ``polls`` has the times at which the
+    sender searches its binlog for new ones. After a poll that finds only transactions to drop, the sender sends a
+    message of ``empty_chunk`` bytes without events. With ``polls`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if polls is None:
@@ -678,8 +684,8 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
     nanoseconds.
 
     ``transaction`` has the indexes, in the binlog set, of the sent transactions, and ``crossed`` the times at which
-    they crossed the link ``hop``. ``polls`` are the sender's looks for new transactions. After a poll that finds
-    nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
+    they crossed the link ``hop``. ``polls`` has the times at which the sender searches its binlog for new transactions.
+    After a poll that finds nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
     """
     is_empty = np.diff(polls.number, prepend=0) > 0
     is_empty &= ~np.isin(polls.number, polls.number[transaction])
@@ -772,10 +778,10 @@ class Schedule:
     def _reached(self, hops: tuple[Hop, ...]) -> Ints:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
 
-        ``hops`` are the links with their filters. Without links the result is the time of the commit. For a dropped
-        transaction the result is the time at which the last reader learns of it from a dumpfilter sender. Other readers
-        do not learn of it, and the result is the time of the last transaction before it that was sent (-1: there is
-        none).
+        ``hops`` are the links with their filters. Without links the result is the time of the commit. A master or slave
+        of dumpfilter reports to a slave the transactions that the filter drops. For such a transaction the result is
+        the time at which the report arrives. For a dropped transaction without a report, the result is the time of the
+        last sent transaction before the dropped one (-1: none).
         """
         if not hops:
             return self.committed * MICROSECOND
@@ -794,9 +800,10 @@ class Schedule:
     def _make_departing(self, way: tuple[Hop, ...], hop: Hop) -> Departing:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.
 
-        ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the sender's properties
-        matter: ``ahead``, ``sender``, ``form`` and ``filter``. If the sender replaces dropped transactions by empty
-        ones (stand-ins), the outages of ``hop`` matter, too.
+        ``way`` has the links from the binlog's writer to the link's sender. Of ``hop`` only the properties of the
+        sender matter: its send buffers (``ahead``), its kind (``sender``), its encoding (``form``) and its filter. If
+        the sender replaces dropped transactions by empty ones (stand-ins), the delay and the outages of ``hop`` matter,
+        too.
         """
         together = seen = self._seen(*_looking(way, hop))
         for down in hop.downs:
@@ -823,7 +830,8 @@ class Schedule:
         transaction the result has the time at which the sender reports it.
 
         ``way`` has the links from the binlog's writer to the sender. ``number`` is the index of the sender's filter, if
-        the sender delays reports of dropped transactions (see :func:`_hop.gather`), and otherwise None.
+        the sender is a master that receives a server's binlog. Such a master reports dropped transactions with a delay.
+        None: no filter, or another kind of sender.
         """
         seen = looks(self.reached(way), sender)
         if number is None:
@@ -836,11 +844,11 @@ class Schedule:
 
 
 def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, int | None]:
-    """Return the values on which the times depend at which the sender of the link ``hop`` finds transactions in its
-    binlog.
+    """Return the arguments with which :meth:`Schedule._make_seen` computes when the sender of the link ``hop`` finds
+    transactions in its binlog. The results for equal arguments are cached.
 
-    The values are the links ``way`` before ``hop``, the kind of sender, and the index of the filter. The index is None
-    for senders whose times do not depend on the filter.
+    The arguments are the links ``way`` before ``hop``, the kind of sender, and the index of the filter on ``hop``. The
+    index is None for senders whose times do not depend on the filter.
     """
     return way, hop.sender, hop.filter if hop.sender is Sender.RECEIVER else None
 

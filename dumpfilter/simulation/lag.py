@@ -69,8 +69,9 @@ def measure(
 
     ``delays`` are further delays of all receipts, microseconds. Return one entry of statistics for each delay, as if
     everything had arrived later by this delay. ``limit`` is a lag in microseconds. The result includes the time during
-    which the lag is above this limit. ``percentiles`` has those of ``lags`` for :data:`SHARES`, and the greatest
-    lag (None: they are computed). Without transactions all figures are 0.
+    which the lag is above this limit. ``percentiles`` has four numbers that are known already: the percentiles of
+    ``lags`` for :data:`SHARES` (50, 95, 99), and the greatest lag (None: they are computed). Without transactions all
+    figures are 0.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]

@@ -79,7 +79,8 @@ class Search:
     """The request to find the slowest rate, or the longest delay, of links with which a node's lag stays within the
     limit.
 
-    The search gives one answer for each group of equal nodes that receive transactions over a varied link.
+    The search gives one answer for each group of equal nodes that receive transactions over a link whose rate or delay
+    it varies.
     """
 
     what: str
@@ -209,8 +210,9 @@ class _Simulation:
         return dict(chain.from_iterable(self.run(outcomes, tasks)))
 
     def _family(self, group: Group) -> _Family:
-        """Return the load (factor of the pace of commits) and the routes of a group. Groups with an equal result are
-        computed together. Filters that pass the same events are therefore replaced in the routes by the first of them.
+        """Return the load (factor of the pace of commits) and the routes of a group of equal nodes. Groups with an
+        equal result are computed together. If several filters of the plan pass the same events, the routes get the
+        first one of these filters, so that more results are equal.
         """
         schedules = self.schedules[group.setting.load]
         firsts = [schedules[route.origin].traffic.first_equal for route in group.routes]
@@ -226,7 +228,8 @@ class _Simulation:
         order. A route has the links from one origin to a node, and its Flow the transactions that arrive over these
         links.
 
-        The nodes must have routes that differ only in the rate of each route's last link.
+        ``load`` is the factor of the pace of commits. ``alike`` has the routes to each node. They may differ from the
+        routes to another node only in the rate of each route's last link.
         """
         schedules = self.schedules[load]
         columns = (travel(routes, schedules[routes[0].origin]) for routes in zip(*alike, strict=True))
@@ -294,8 +297,10 @@ class _Simulation:
 
 
 def _traffic_of(load: float, routes: Iterable[Route]) -> str:
-    """Return a text that is equal for nodes with equal traffic: equal pace of commits, binlogs, encodings and
-    filters.
+    """Return a text that is equal for nodes with equal traffic: equal pace of commits, binlogs, encodings and filters.
+    Sorting by this text brings such nodes together.
+
+    ``load`` is the factor of the pace of commits, and ``routes`` are the sequences of links to the node.
     """
     return str((load, [(route.origin, hop.form, hop.filter) for route in routes for hop in route.hops]))
 

@@ -260,10 +260,11 @@ class _Request(socketserver.StreamRequestHandler):
 
 
 def down(directory: Path) -> None:
-    """End the topology that runs in ``directory``, and return when its process has ended.
+    """End the topology that ``dumpfilter topology up`` runs in ``directory``, and return when its process has ended.
+    The process itself removes the files that shall not stay.
 
-    If the process was killed, now or before, the directory is removed with everything in it. Raises NotUp if the
-    directory has neither a topology that a command runs nor the state file of a killed process.
+    If the process has already ended without this cleanup, because it was killed, remove the directory with everything
+    in it. Raises NotUp if no topology has left files there, or if another program (such as a test) runs the topology.
     """
     owner = owner_of(directory)
     if owner is not None and not owner.is_command:

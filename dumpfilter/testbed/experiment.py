@@ -379,7 +379,8 @@ class Logged:
 
 def read_log(watched: WatchedSet) -> list[Logged]:
     """Read a binlog or relay log, and return its transactions with the times at which these were complete in the log.
-    The first item has the source's events before the first transaction. An incomplete last event is left out.
+    The first item is no transaction: it counts the source's events before the first transaction. An incomplete last
+    event is left out.
 
     A transaction that an outage interrupted, and that the source sent again, is returned once.
     """
@@ -395,8 +396,8 @@ def read_log(watched: WatchedSet) -> list[Logged]:
 
 
 def _read(paths: Iterable[Path]) -> list[Logged]:
-    """Return the transactions in the files of a binlog or relay log. The first item of the list has the source's events
-    before the first transaction.
+    """Return the transactions in the files of a binlog or relay log. The first item of the list is no transaction: it
+    counts the source's events before the first transaction.
 
     Some events between transactions are left out. They are artificial events, which a server makes for a replica that
     connects, and events that a server sends again, such as the first events of a file.

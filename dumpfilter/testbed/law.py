@@ -215,9 +215,9 @@ class References:
             node.close()
 
     def _reference(self, node: StartedServer) -> tuple[StartedServer, Sequence[StartedServer]]:
-        """Return the server with which a real replica is compared (its reference), and a list with an item for each
-        channel. The item is the hidden server that applies the channel's first filter. If the channel has only one
-        filter, the item is the reference itself, which applies the last filter of each channel.
+        """Return the server with which a real replica is compared (its reference), and for each channel the hidden
+        server that applies the channel's first filter. The reference applies the last filter of each channel. For a
+        channel with only one filter the listed server is therefore the reference.
         """
         # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
         ways: dict[tuple[str, Filters], Feed] = {}

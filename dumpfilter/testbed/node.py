@@ -95,7 +95,10 @@ class Ground:
 
     def start(self, *program: Any, is_executed: bool) -> Child:
         """Start a process that ends with the topology, and return the process. After :meth:`end_all` the new process is
-        killed at once. The arguments are those of :meth:`.Keeper.start`.
+        killed at once.
+
+        ``program`` has the process's name, its arguments, and the path of its log. With ``is_executed`` the arguments
+        are the command line of another program, otherwise those of a ``dumpfilter`` command (:meth:`.Keeper.start`).
         """
         # Nobody else would end a process whose start was interrupted.
         with uninterrupted():
@@ -154,8 +157,8 @@ class TestbedLink(OpenLink):
 
     @property
     def throughput(self) -> float:
-        """The rate of bytes towards the target in the last seconds, bytes per second. It is 0 until there are two
-        samples.
+        """The rate of bytes from the source to the target (the reading node) in the last seconds, bytes per second. It
+        is 0 until the bytes have been counted twice.
         """
         if len(self.passed) < 2:
             return 0.0

@@ -187,9 +187,9 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog files that the master serves to slaves and replicas. They are the copy that the master has
-        received from a server. If the master reads a recording (replayed binlogs) or a workload (generated binlogs),
-        they are the files of this node.
+        """The binlog files that this master serves to its readers. A master of a server serves its own copy of the
+        server's binlog. A master of a recording (replayed binlogs) or a workload (generated binlogs) serves the files
+        of the recording or workload.
         """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store

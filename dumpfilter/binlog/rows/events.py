@@ -55,10 +55,11 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A table that a Table_map event described.
+    """A table that a Table_map event described, as an entry of a :class:`LayoutTable`, the cache of tables and their
+    rows' layouts.
 
-    A :class:`LayoutTable` numbers the columns of all its tables. ``first_column`` is the number of this table's first
-    column, and its other columns have the numbers after that.
+    The cache numbers the columns of all tables in it. ``first_column`` is the number of this table's first column, and
+    its other columns have the numbers after that.
     """
 
     table: Table
@@ -119,7 +120,7 @@ class LayoutTable:
         """Describe the table of a Table_map event, cache the description under ``key``, and return it.
 
         ``key`` is the server family with the content of the event after the table id. Raises BinlogCorrupt for an
-        inconsistent event, and the errors of the function ``describe``.
+        inconsistent event, and the errors of ``describe``, the function that the constructor got.
         """
         described = self._describe(table, family)
         known = KnownTable(described, table, len(self._styles))
@@ -290,8 +291,9 @@ class RowsEventsFinder:
     def _decode(
         self, kind: int, body: bytes, table_map: _Map | None, family: Family
     ) -> tuple[int, RowsHeader]:
-        """Return the number of the layout of a rows event's row images in the :class:`LayoutTable`, and the event's
-        decoded header. The number is NO_ROWS for a dummy rows event.
+        """Return the index of a rows event's layout in the :class:`LayoutTable`, and the event's decoded header. A
+        layout tells which columns the row images have, and the sizes of the values. The index is NO_ROWS for a dummy
+        rows event.
 
         ``kind`` is the number of the event's type, and ``table_map`` the Table_map event of its table. Raises
         BinlogCorrupt or BinlogUnsupported for an event that cannot be decoded, also if ``table_map`` is None.
@@ -327,8 +329,9 @@ def _latest_maps(table_id: Int64s, is_map: Bools, before: Int64s) -> Int64s:
     """Return an int64 array that has for each event the index of the latest valid Table_map event with the same table
     id; -1 for none.
 
-    ``is_map`` is true for Table_map events. ``before`` has the number of earlier events after which no earlier
-    Table_map event is valid any more. Only the results for rows events are meaningful.
+    ``is_map`` is true for Table_map events. ``before`` has for each event the number of earlier events that end a
+    statement or transaction. A Table_map event is valid for the events that have the same number. Only the results for
+    rows events are meaningful.
     """
     order = np.argsort(table_id, kind="stable")
     found = np.empty_like(order)

@@ -151,9 +151,10 @@ class Style(NamedTuple):
 
     def room(self) -> tuple[int, int]:
         """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
-        bytes has at most ``a + b * n`` bytes, without the texts around it.
+        bytes has at most ``a + b * n`` bytes. The texts before and after each value (``around``) are not counted.
 
-        Texts that Python code makes (the forms PENDING and TOGETHER) are not included.
+        The limit does not hold for the forms PENDING and TOGETHER, whose texts Python code makes instead of compiled
+        code.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0

@@ -284,7 +284,7 @@ class BodyReader(StatementReader):
         """Store the value of a table's option ENGINE in ``engine``, or the tables of the option UNION (of a MERGE
         table) in ``merged``. Options inside parentheses and in queries are ignored.
 
-        ``begin`` is the token ENGINE or UNION.
+        ``begin`` is the token ENGINE or UNION. ``before`` (the word before ``begin``) is not used.
         """
         if len(self._levels) > 1 or self._met_query:
             return
@@ -296,7 +296,8 @@ class BodyReader(StatementReader):
 
     def _query(self, begin: Token, before: str) -> None:
         """Record that a query begins at the word ``begin`` (SELECT or AS). After SELECT, the word FROM begins a list of
-        tables. Outside parentheses, no table options follow a query.
+        tables. After a query outside parentheses, the words ENGINE and UNION are no table options. ``before`` (the word
+        before ``begin``) is not used.
         """
         self._levels[-1] |= begin.word == "SELECT"
         self._met_query |= len(self._levels) == 1

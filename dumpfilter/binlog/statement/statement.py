@@ -236,8 +236,9 @@ class StatementFacts:
     database is in the default database.
 
     Two functions return such facts. :func:`~dumpfilter.binlog.statement.parse.read_head` stops after the names of the
-    objects, and leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` also parses
-    a view's query or a routine's body, and fills these fields.
+    objects. It leaves ``body`` (the names in a query or body) and ``merged`` (the tables of a MERGE table) empty.
+    :func:`~dumpfilter.binlog.statement.facts.read_facts` also parses a view's query or a routine's body, and fills
+    these fields.
     """
 
     kind: StatementKind

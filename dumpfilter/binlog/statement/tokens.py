@@ -252,8 +252,8 @@ def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
     """Yield the tokens of a statement's text, without the END token. An unclosed quote or comment becomes a last token
     of the kind BAD.
 
-    ``dialect`` gives the lexer's rules: CLIENT for statements that clients send, a value of BINLOG for statements of a
-    binlog.
+    ``dialect`` gives the lexer's rules: CLIENT for statements that clients send, ``BINLOG["mysql"]`` or
+    ``BINLOG["mariadb"]`` for statements of a binlog.
 
     >>> [t.value for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c", dialect=BINLOG["mysql"])]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
@@ -281,7 +281,8 @@ class TokenReader:
         """Set the cursor before the first token of ``text``.
 
         After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the lexer's
-        rules: CLIENT for statements that clients send, a value of BINLOG for statements of a binlog.
+        rules: CLIENT for statements that clients send, ``BINLOG["mysql"]`` or ``BINLOG["mariadb"]`` for statements of a
+        binlog.
         """
         self.text = text
         self._lexer = Lexer(text, dialect=dialect)

@@ -78,8 +78,9 @@ class Line:
         """The seconds by which bytes come out sooner than :meth:`push` said, since the delay has become shorter."""
 
     def room(self, now: float) -> int:
-        """Return how many more bytes may be put into the line at the time ``now``. The limit keeps the wait of bytes
-        for the wire short. It is at least 1, even if the rate is low.
+        """Return how many more bytes may be put into the line (one direction of a link) at the time ``now``. The limit
+        keeps the time short for which bytes wait to be sent at the link's rate. The result is at least 1, even if the
+        rate is low.
         """
         room = MOST_HELD - self.held
         rate = self.shape.rate
@@ -89,11 +90,12 @@ class Line:
         return max(1, room)
 
     def push(self, now: float, data: bytes) -> list[tuple[float, bytes]]:
-        """Put bytes into the line at the time ``now``. Return the bytes in pieces, each with the time at which the
-        piece comes out.
+        """Put bytes into the line (one direction of a link) at the time ``now``. Return the bytes in pieces, each with
+        the time at which the piece arrives at the other end.
 
-        If the delay becomes shorter later, a piece comes out earlier than its time, by the value that :attr:`sooner`
-        has then. Without bytes the result is one empty piece, with which a caller can mark the end of a stream.
+        If the delay becomes shorter later, a piece arrives earlier than at its time. :attr:`sooner` then has the
+        seconds to subtract. Without bytes the result is one empty piece, with which a caller can mark the end of a
+        stream.
         """
         rate, delay = self.shape.rate, self.shape.delay
         has_waited = self.reads_at > 0 and now <= self.resumed_at + READ_AT_ONCE
@@ -123,5 +125,7 @@ class Line:
         self.shape = shape
 
     def clear(self) -> None:
-        """Free the wire for new bytes at once, because the caller has discarded all bytes that were in the line."""
+        """Let new bytes pass without a wait for earlier ones, because the caller has discarded all bytes that were in
+        the line (one direction of a link).
+        """
         self._wire_free = self._last_out = self.reads_at = self.sooner = 0.0

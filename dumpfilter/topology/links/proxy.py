@@ -257,11 +257,12 @@ class _Connection:
         return self in self.link.connections
 
     async def _run(self, accepted: socket.socket) -> None:
-        """Connect both ends, in the time that TCP's handshake takes over the link. If the source cannot be reached, the
-        link's history gets an entry ``failed``, and the target is reset.
+        """Connect the target (the reading node, at the socket ``accepted``) and the source, in the time that TCP's
+        handshake takes over the link. If the source cannot be reached, the link's history gets an entry ``failed``, and
+        the target gets a TCP reset.
 
         A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
-        connection after three. None of them passes a silent link.
+        connection after three. While the link is silent, no message passes.
         """
         link, delay = self.link, self.link.shape.delay
         host, port = link.address
@@ -478,7 +479,8 @@ class Link:
 
     def note(self, kind: str, detail: str = "") -> None:
         """Add an entry to the link's history. ``kind`` is an event such as ``cut``, and ``detail`` a text about it. The
-        entry's time of day is by a clock that never jumps.
+        entry's time of day is computed from a monotonic clock, so that changes of the system time do not affect the
+        history.
         """
         self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 
@@ -486,7 +488,8 @@ class Link:
         """Begin the fault ``fault`` (``cut`` or ``silent``) of the link, in place of an earlier one. The fault ends by
         itself after ``seconds``; None: when the link is healed. Raises LinkError for a negative number of seconds.
 
-        ``kind`` is the name of the event in the link's history, and ``detail`` the text about it; empty: its length.
+        ``kind`` is the name of the event in the link's history, and ``detail`` the text about the event. If ``detail``
+        is empty, the history gets the length of the fault instead.
         """
         length = _length_of(seconds)
         _cancel(self._end_of_fault)

@@ -44,7 +44,8 @@ class LinkShape:
     """
 
     def __str__(self) -> str:
-        """Return the rate, delay and jitter in short, such as ``2mbit 50ms ±5ms``. It is empty for a plain link.
+        """Return the rate, delay and jitter in short, such as ``2mbit 50ms ±5ms``. The text is empty for a link without
+        rate limit, delay and jitter.
 
         >>> str(LinkShape(2_000_000, 0.05, 0.005))
         '2mbit 50ms ±5ms'
