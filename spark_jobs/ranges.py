@@ -125,9 +125,9 @@ def grouped(ranges: Sequence[Range], range_size: int, run: Runner) -> list[tuple
     """Join consecutive ranges (parts of binlog files) into groups, one for each task, and return the groups in order.
     Short files have short ranges, and many small tasks cost too much.
 
-    A group ends with the range by which the group has ``range_size`` bytes. Groups are larger if there would otherwise
-    be more than :data:`MOST_GROUPS` of them. Groups begin large (up to 8 times ``range_size``) and become smaller, so
-    that no core of ``run``, which runs the tasks, waits long for the last task.
+    A group gets ranges until it has at least ``range_size`` bytes. Groups are larger if there would otherwise be more
+    than :data:`MOST_GROUPS` of them. The first groups are also larger (up to 8 times ``range_size``), and later ones
+    become smaller. So no core of ``run``, which runs the tasks, waits long for the last task.
     """
     cores = getattr(run, "cores", 1)
     left = sum(one.end - one.start for one in ranges)
@@ -744,8 +744,9 @@ def read_set(
         source: the set's index file, a directory with an index file, or a list of binlog files.
         run: executes the tasks, in threads or on Spark.
         options: those of the tasks.
-        task_of: makes the tasks' function, given the set's index. While the ranges are guessed, this index lacks the
-            prolog and the number of transactions of files, and their times are incomplete.
+        task_of: makes the tasks' function, given the set's index. While the ranges are guessed, this index lacks each
+            file's prolog (Previous_gtids or Gtid_list event) and number of transactions. The files' times are then
+            incomplete.
         label: the name of the work for the progress bar.
 
     Raises the errors of :func:`parts_of`, of :func:`index_parts` and of the tasks.

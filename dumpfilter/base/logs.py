@@ -156,7 +156,9 @@ def configure(format: Format = Format.TEXT, level: Level = Level.INFO) -> None:
 
 
 def _prepare() -> None:
-    """Configure structlog for the lines of the process, as :func:`configure` has chosen. The first line calls this."""
+    """Configure structlog for the log of this process, as :func:`configure` has chosen. The function is called for each
+    line, and does its work only for the first one.
+    """
     handler = _State.handler
     if handler is None or handler.formatter is not None:
         return

@@ -458,7 +458,7 @@ class ConsoleLogin(Settings):
 
 def parse_address(option: str, value: str, form: str = "HOST:PORT") -> tuple[str, int]:
     """Parse the value ``HOST:PORT`` of the command line option ``option``, and return host and port. Raises OptionError
-    for another form, with the text ``form`` of the right one.
+    for any other text. The error tells the user to write ``form``.
 
     >>> parse_address("--slave", "[::1]:3308")
     ('::1', 3308)

@@ -46,8 +46,9 @@ class AskedOptions(ConsoleLogin):
     def status(self, tls: TlsOptions) -> model.Record:
         """Return the status record (dictionary) of the named master or slave.
 
-        ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError, for example
-        unless the options name exactly one master, slave or relay directory, and the errors of the functions that ask.
+        ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError for wrong
+        options, for example unless they name exactly one master, slave or relay directory. Raises other errors if the
+        server cannot be asked, such as ConnectionLost when nothing answers.
         """
         if bool(self.master or self.console) + bool(self.slave) + (self.relay_dir is not None) != 1:
             raise OptionError(

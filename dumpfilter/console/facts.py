@@ -127,15 +127,15 @@ class Fact:
 
     @property
     def kind(self) -> str:
-        """The type that the metric of a declared value has in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
+        """The type of this fact's Prometheus metric: ``counter``, ``gauge`` or ``histogram``."""
         if self.type is Latency:
             return "histogram"
         return "counter" if self.metric.endswith("_total") else "gauge"
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that reads the declared value, such as a GTID set, from the object that it is about, such as a
-        slave. The function returns None if the object has no such value.
+        """The function that returns this fact's value (such as a GTID set) for a given object (such as a slave). The
+        function returns None if the object has no such value.
         """
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 

@@ -279,8 +279,8 @@ class PacketStream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all sent packets have left this process, and the connection is not compressed. Only then may
-        :meth:`send_at_once` be called.
+        """Whether :meth:`send_at_once` may be called, which neither waits nor compresses. All packets sent before must
+        have left this process, and the connection must not be compressed.
         """
         return not (self._pending or self.compression or self._transport.get_write_buffer_size())
 

@@ -222,11 +222,12 @@ def _is_plain(segment: Segment) -> bool:
 
 
 def _taken(tally: Tally, schema_bytes: Counter[str] | None) -> Facts:
-    """Take the counts from ``tally``. Add the bytes that a split by schema writes for each schema to ``schema_bytes``
-    (None: they were counted otherwise).
+    """Take the counts from ``tally``. From these counts compute the bytes that a split by schema writes for each
+    schema, and add them to ``schema_bytes`` (None: the caller counts these bytes in another way).
 
-    The events must have been in plain segments (parts of a file for which :func:`_is_plain` is true). Only then does
-    the binlog of a schema receive what passes a filter that sends the schema's tables and statements.
+    With ``schema_bytes``, all counted events must come from plain segments (parts of a file for which :func:`_is_plain`
+    is true). Only in such segments does a schema's binlog get the same bytes as a slave whose filter sends only this
+    schema's tables and statements.
     """
     facts = tally.take()
     if schema_bytes is None:

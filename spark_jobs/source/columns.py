@@ -299,7 +299,7 @@ class EventColumns:
         """Return a list with the database, table and statement kind of each subject (table or statement) registered so
         far. The index in the result is the subject's number.
 
-        All three values are unknown for a number that stands for a set of tables and statements.
+        For a number that stands for a set of tables and statements, database and table are None, and the kind is -1.
         """
         for number in range(len(self._named), len(self._subjects)):
             named = _NOT_NAMED

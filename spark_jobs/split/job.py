@@ -320,8 +320,9 @@ class Placing:
 
         ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
         file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
-        The result has for each output's name the consecutive bytes with their file and offset. Raises TransactionSpans
-        for a transaction with events for several outputs if ``options.spanning`` is ``refuse``.
+        The result maps an output's name to a list of stretches (consecutive bytes for one file), each with its file and
+        offset. Raises TransactionSpans for a transaction with events for several outputs if ``options.spanning`` is
+        ``refuse``.
         """
         if plan.first_cut is not None and self._options.spanning == "refuse":
             position, among = plan.first_cut

@@ -389,8 +389,9 @@ class Assigner:
         left out.
 
         A plan has the pieces of the source file that the output receives, and the new bytes of compressed transactions
-        of which it receives a part. The first pieces may precede the segment. They are the head or table maps of a
-        transaction that began in an earlier segment, if the output owns rows of it only in this segment.
+        that the output receives only in part. The first pieces may precede the segment. They are events such as GTID,
+        BEGIN and table maps of a transaction that began in an earlier segment. The output needs these events only now,
+        because its rows of the transaction follow in this segment.
 
         A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
         which is needed for compressed transactions of which an output receives only some events.

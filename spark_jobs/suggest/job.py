@@ -180,7 +180,7 @@ def suggest(
 
 def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
     """Return one :class:`Slave` for each group of slaves that receive equal streams. The slaves of a group have equal
-    rules. Of the servers whose transactions the binlogs have, all slaves of a group accept the same ones.
+    rules. They also accept the transactions of the same servers and domains, among those that the binlogs contain.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:

@@ -460,8 +460,11 @@ class Search:
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _with_rule(self, slave: Slave, candidate: Candidate) -> Slave:
-        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule drops nothing, or
-        cannot be written in the slave's semantics (``keeps_database`` in effective rules), return the slave unchanged.
+        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule drops nothing,
+        return the slave unchanged.
+
+        The slave is also returned unchanged for a candidate with ``keeps_database`` (the rule passes CREATE DATABASE)
+        if the slave has effective rules (MySQL's worklog 2516). No such rule can be written.
         """
         definition, passing = slave.definition, self._passing(slave.flags)
         changed = [number for number in self._changed_by(candidate) if passing[number]]

@@ -293,8 +293,8 @@ class Gatherer:
             self._kept |= dict.fromkeys(keys, (len(self.knowledge.events), names))
 
     def _is_known(self, key: Hashable) -> bool:
-        """Tell whether an event with this key was collected, and no statement collected after it has defined one of its
-        tables. The event need not be collected again.
+        """Tell whether an event with this key has been collected and need not be collected again. An event must be
+        collected again if a statement collected after this event defines one of the event's tables.
 
         ``key`` is a key of the attribute ``_kept``: the number of a table or statement, possibly with the names in the
         statement's text.

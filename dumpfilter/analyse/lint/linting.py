@@ -366,7 +366,9 @@ def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item
 
 
 def _has_any(rule: Rule) -> bool:
-    """Tell whether a rule may have the wildcard for any character, ``_``."""
+    """Tell whether the value of a rule is a pattern that contains ``_``. This is the wildcard for any one character,
+    unless it is escaped.
+    """
     return rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value
 
 

@@ -69,13 +69,13 @@ class Cause(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The parsed statement that may cause a failure on the replica."""
+        """The statement of this cause, in parsed form."""
         assert isinstance(self.event.subject, Statement)
         return self.event.subject
 
     @property
     def passes(self) -> bool:
-        """Whether the filter certainly sends the statement."""
+        """Whether the filter certainly sends the statement of this cause."""
         return self.decision.verdict is Verdict.EXECUTE
 
     @property
@@ -255,8 +255,9 @@ class ReplicaWalk:
         )
 
     def _runs(self, use: Use[Cause], cause: Cause) -> Iterator[Item]:
-        """Yield a fault if a trigger or stored function changes a table on the replica although the filter drops the
-        table's rows. Yield a fault also if the code does not run there although the filter sends the rows.
+        """Yield a fault if a trigger or stored function changes a table, and the filter treats this code and the table
+        differently. The code runs on the replica although the filter drops the table's rows. Or the code does not run
+        there although the filter sends the table's rows, so that the replica lacks the code's changes.
 
         ``use`` is the change of the table, with the code that makes it. ``cause`` is the statement that calls the code.
         """
@@ -363,8 +364,8 @@ def _errors(fault: Fault[Cause]) -> tuple[int, ...]:
 def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
     """Return the text of a fault in which a trigger or stored function changes a table.
 
-    ``runs`` tells whether the code runs on the replica. ``passes`` tells whether the statement that calls the code
-    is sent.
+    With ``runs`` True the code runs on the replica, although the filter drops the table. With False the code does not
+    run there, although the filter passes the table. ``passes`` tells whether the statement that calls the code is sent.
     """
     calls, word = (
         ("calls a stored function", "function") if code.on is None else ("fires a trigger", "trigger")

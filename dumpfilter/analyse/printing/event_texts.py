@@ -216,8 +216,9 @@ class EventTexts(abc.ABC):
             batch.texts.append(self.text_of(raw, offset))
 
     def _table_map(self, batch: _Batch, raw: bytes) -> bytes:
-        """Return the text of a Table_map event from the type's name on. If BINLOG statements are printed, add the event
-        to the BINLOG statement that repeats the present statement's changes.
+        """Return the part of a Table_map event's text that begins with the type's name, and follows time, server id and
+        end position. If BINLOG statements are printed, add the event to the BINLOG statement that repeats the present
+        statement's changes.
 
         If the target (the server that runs the text) cannot run the rows of this table, the BINLOG statement is left
         out. The statement's earlier Table_map events are then removed, and nothing is added until the statement ends.
@@ -243,8 +244,9 @@ class EventTexts(abc.ABC):
         return b"%s%d\n" % (table.line, int.from_bytes(body[:TABLE_ID_LENGTH], "little"))
 
     def _rows_event(self, batch: _Batch, kind: int, raw: bytes, ends: int) -> bytes:
-        """Return the text of a rows event from the type's name on. If BINLOG statements are printed and the target can
-        run the event, add the event to the BINLOG statement that repeats the present statement's changes.
+        """Return the part of a rows event's text that begins with the type's name, and follows time, server id and end
+        position. If BINLOG statements are printed, add the event to the one that repeats the present statement's
+        changes. An event that the target (the server that runs the text) cannot run is not added.
 
         ``batch`` has the events that are printed together. ``kind`` is the event's type, and ``raw`` its bytes.
         ``ends`` is nonzero if the event ends its statement.
@@ -516,8 +518,8 @@ class _Batch:
             self.is_open = False
 
     def leave_out(self) -> None:
-        """Remove the Table_map events of the current statement from its BINLOG statement, because the statement cannot
-        run on the target.
+        """Remove the Table_map events of the current statement from its BINLOG statement, because the target (the
+        server that runs the printed text) cannot run the statement.
         """
         first = self.closed[-1] if self.closed else 0
         self.encoded = [event for event in self.encoded if event < first]
@@ -561,8 +563,8 @@ def _arranged(statement: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]
     statement by section.
 
     ``statement`` has the index of each event's statement. ``sections`` has an entry for each kind of section: the lines
-    about events, the BINLOG statements, and perhaps the rows. An entry has four arrays. Three have the start, length
-    and style number of each cell, and the last has the number of cells of each event.
+    about events, the BINLOG statements, and perhaps the rows. An entry has four arrays: the start, length and style
+    number of each cell, and then the number of cells of each event.
     """
     each = np.arange(statement.size)
     event = np.concatenate([np.repeat(each, count) for *_, count in sections])

@@ -220,10 +220,12 @@ class Harmless:
     # The databases that objects are made in.
 
     def _with_database(self, query: QueryEvent, flags: int, form: Form, facts: StatementFacts) -> Form:
-        """Return a copy of ``form`` with CREATE DATABASE for the databases that the statement needs and the target (the
-        server that runs the printed text) lacks. Record that the target has these databases from here on.
+        """Return a copy of ``form`` (the printed form of a statement) that also has CREATE DATABASE statements. They
+        are for databases that the statement needs and the target (the server that runs the printed text) lacks. Record
+        that the target has these databases from here on.
 
-        ``flags`` are the flags of the event's header, which tell whether the statement depends on its default database.
+        ``query`` is the statement's event, and ``facts`` are the objects that the statement names. ``flags`` are the
+        flags of the event's header, which tell whether the statement depends on its default database.
         """
         default = self.world.default_database(query.db)
         names: list[TableName] = []

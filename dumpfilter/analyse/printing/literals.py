@@ -90,7 +90,8 @@ def gap_text(content: Gap | Head | None) -> str:
     r"""Return the text of an event that dumpfilter wrote into a relay log, or an empty text for ``content`` None.
 
     A :class:`Gap` records transactions that the master dropped. A :class:`Head` identifies the master at the
-    beginning of a relay log. Raises BinlogCorrupt for GTIDs that no server can write.
+    beginning of a relay log. In the text, ``hits`` are the matches of filter rules, by the kind of rule. Raises
+    BinlogCorrupt for GTIDs that no server can write.
 
     >>> gap_text(Gap(4711, {1: 3}, ((bytes(4) + b"\x0b\0\0\0", 5, 7),)))
     'dropped by the master: GTIDs 0-11-5:7, up to position 4711; hits REPLICATE_DO_DB=3'
@@ -260,8 +261,8 @@ class Session:
         return self.in_utf8(b"use " + quoted_name(database))
 
     def in_utf8(self, statement: bytes) -> list[bytes]:
-        """Return the statements by which a client runs ``statement``, whose names are UTF-8. Before ``statement`` stand
-        settings of the client's and the server's character set, if they are needed and not yet set.
+        """Return a list that ends with ``statement``, whose names are UTF-8. Lines that set the character sets of
+        client and server to UTF-8 precede the statement, unless it is ASCII or the character sets are already UTF-8.
         """
         if statement.isascii() or not self._changed("charsets", {"character_set_client": _UTF8}):
             return [statement]

@@ -76,11 +76,11 @@ _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
 def row_layouts(
     verbosity: int, rewrite_db: Callable[[str], str], styles: Sequence[Style] = ()
 ) -> LayoutTable:
-    """Return a cache that tells for each table how its row images are printed: types, names and text of all columns.
+    """Return a cache that tells how the row images of each table are printed: types, names and text of all columns.
 
-    ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database. A style
-    tells how bytes become text, and has a number in the cache. ``styles`` are additional styles, numbered from 0. The
-    styles of the tables' columns follow.
+    ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database. The
+    cache numbers the styles, the ways in which bytes become text. ``styles`` are styles for other texts than columns,
+    and have the first numbers, from 0 on. The styles of the tables' columns have the next numbers.
     """
 
     def described(table: TableMap, family: Family) -> Table:

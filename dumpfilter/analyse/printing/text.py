@@ -200,7 +200,8 @@ class TextPrinter(EventTexts):
         """Yield warnings about the printed text, at most one for each of the following shortcomings.
 
         - Statements are only comments in the text, because they would fail on the server that runs the text.
-        - Changes of tables may fail on that server, because the filter drops definitions of the tables' columns.
+        - Later changes of a table may fail on that server, because the filter drops statements, such as ALTER TABLE,
+          that define the table's columns.
         - Files of LOAD DATA are in a temporary directory, which a user has to remove.
         """
         if comments := self._comments + self.refused:
@@ -258,9 +259,11 @@ class TextPrinter(EventTexts):
         """Print the consecutive events ``kept``. The text of some events may be delayed until a later call or
         :meth:`flush`.
 
-        ``kept.fd`` must be the file's format description event, even for the format description event itself. Raises
-        BinlogError, with file and position, for a malformed event, and OutputError if a file of LOAD DATA cannot be
-        written.
+        ``kept.fd`` must be the format description event of the file that the events are from. If ``kept`` has this
+        event itself, ``kept.fd`` must already be this event.
+
+        Raises BinlogError, with file and position, for a malformed event, and OutputError if a file of LOAD DATA cannot
+        be written.
         """
         alone = np.flatnonzero(_IS_ALONE[kept.data[kept.start + TYPE_AT]])
         bounds = np.unique(np.concatenate(([0], alone, alone + 1, [kept.start.size]))).tolist()
@@ -321,8 +324,10 @@ class TextPrinter(EventTexts):
         return self._taken()
 
     def _frame_text(self, raw: bytes, word: bytes) -> bytes:
-        """Return the text, from the type's name on, of a BEGIN or COMMIT event whose session settings are unchanged.
-        ``raw`` has the event's bytes, and ``word`` is BEGIN or COMMIT.
+        """Return the part of the text of a BEGIN or COMMIT event that begins with the type's name, and follows time,
+        server id and end position. ``raw`` has the event's bytes, and ``word`` is BEGIN or COMMIT.
+
+        The event must record the session settings that the printed text has already set.
         """
         assert self._session is not None
         self._in_transaction = word == b"BEGIN"

@@ -127,9 +127,9 @@ class Memory(NamedTuple):
     """The arrays in which :func:`group` collects conditions (such as "table 5 is sent") and counts, and the function's
     state between two segments (parts of a binlog file).
 
-    ``state``, ``subjects``, ``conditions`` and ``units`` have the columns or entries that :data:`IS_OPEN`,
-    :data:`S_MARK`, :data:`Q_REQUIRED` and :data:`U_STAND_INS` describe. ``scratch``, ``atoms`` and ``lists`` are used
-    within one call.
+    Constants name the entries of ``state`` (such as :data:`IS_OPEN`), and the columns of ``subjects`` (such as
+    :data:`S_MARK`), ``conditions`` (:data:`Q_REQUIRED`) and ``units`` (:data:`U_STAND_INS`). ``scratch``, ``atoms`` and
+    ``lists`` are used within one call.
     """
 
     state: Int64s
@@ -196,9 +196,9 @@ def _intern(m, required, wanted, n):
     The condition holds for a filter that sends the subject ``required`` (-1: none) and at least one of the first ``n``
     subjects of ``wanted``. A subject is the number of a table or statement. The subjects must be distinct.
 
-    Before the call, the caller writes the current serial number into the column S_MARK of each subject in ``wanted``.
-    Stored conditions are then compared without a search. A condition with a single subject is always stored anew, since
-    callers first look for its number in the column S_CONDITION.
+    The caller first marks each subject in ``wanted`` with the current serial number, in the column S_MARK of
+    ``m.subjects``. A stored condition with ``n`` members is equal if all its members are marked. No equal condition is
+    searched for a single subject, because callers have already looked for one in the column S_CONDITION.
     """
     is_single = n == 1 and required < 0
     mask = np.uint64(m.slots.size - 1)
@@ -258,8 +258,9 @@ def _condition(m, one_of, also):
     ``one_of`` is the index in ``m.lists`` of a list of subjects (numbers of tables and statements). The atom is sent by
     the filters that send at least one subject of the list, and also the subject ``also`` (-1: none).
 
-    If ``one_of`` is FRAMING (events such as BEGIN) or DROPPED, the atom has no condition, and the result is FRAME or
-    DROPPED. The result is NO_ROOM if the arrays in ``m`` are full.
+    ``one_of`` can also be FRAMING (BEGIN and the like, sent with any other event of the transaction) or DROPPED (sent
+    to no slave). Such an atom has no condition, and the result is FRAME or DROPPED. The result is NO_ROOM if the arrays
+    in ``m`` are full.
     """
     if one_of == A.FRAMING:
         return np.int64(FRAME)

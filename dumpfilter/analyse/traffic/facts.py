@@ -112,8 +112,10 @@ class Conditions(_Narrow):
 
     @property
     def first(self) -> Int32:
-        """For each condition, its first member: the number of a table or statement, or a negative number for a single
-        filter.
+        """For each condition, the first entry of its list of members.
+
+        An entry from 0 on is the number of a table or statement. ALWAYS is met by every filter, and NO_SUBJECT only by
+        a slave without a filter. Any other negative entry stands for one filter.
         """
         return self.member[self.start[:-1]]
 
@@ -147,8 +149,9 @@ class Conditions(_Narrow):
     def passing(self, sent: Mask, *others: int) -> Mask:
         """Return for each condition (such as "one of these tables is sent") whether it holds for a given filter.
 
-        ``sent`` marks the tables and statements that the filter sends. ``others`` are the negative members that hold
-        for the filter: ALWAYS, NO_SUBJECT (a slave without a filter), or the member of this filter alone.
+        ``sent`` marks the tables and statements that the filter sends. A condition can also have negative members, and
+        ``others`` are those that the filter meets. They are ALWAYS (met by every filter), NO_SUBJECT (met only by a
+        slave without a filter), or the number that stands for this filter alone.
         """
         # The index -1, for a member that is no subject, selects the added False.
         holds = np.append(sent, False)
@@ -180,8 +183,8 @@ class Conditions(_Narrow):
 
         The members of a condition are the tables and statements of which a filter must send one. Before the comparison,
         table or statement ``k`` is replaced by ``alike[k]``, so that more conditions become equal (None: no change).
-        Only conditions with several members are changed. Each of these also gets the member NO_SUBJECT, so that it
-        still counts as a condition on several tables.
+        Only conditions with several members are changed. Each of these also gets the member NO_SUBJECT (a slave without
+        a filter). The condition thus keeps two members, and counts as one on several tables.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -284,7 +287,8 @@ class Facts(_Narrow):
                 for which the events were counted.
             number: the filter's index in the list of filters for which the events were counted.
 
-        Raises ValueError for a filter with rules but no number if ``given_only`` is set.
+        Raises ValueError for a filter with rules but no ``number`` if the counts are valid only for the filters for
+        which the events were counted (:attr:`given_only`).
         """
         sent: Mask = self.holding(flags, number)[self.condition]
         if origin is not None and origin.is_on:
@@ -313,9 +317,11 @@ class Facts(_Narrow):
         transactions or none. Then their bytes are exact, too, unless only some binlogs have checksums.
 
         ``flags`` has the filter's verdicts about all tables and statements (None: no rules). ``number`` is the filter's
-        index in the list of filters for which the events were counted. Raises ValueError for a filter with rules but no
-        number if ``given_only`` is set. Rules about servers and domains are ignored, since such a replica gets the
-        transactions of all origins.
+        index in the list of filters for which the events were counted. Rules about servers and domains are ignored,
+        since such a replica gets the transactions of all origins.
+
+        Raises ValueError for a filter with rules but no ``number`` if the counts are valid only for the filters for
+        which the events were counted (:attr:`given_only`).
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))

@@ -377,11 +377,11 @@ class Tally:
         return subjects, conditions.expanded(start, np.array(new, np.int32))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
-        """Make room in the tally's arrays for the conditions and units (rows of counts) of a transaction with
-        ``events`` events.
+        """Make room in the tally's arrays for the conditions (such as "table 5 is sent") and units (rows of counts) of
+        a transaction with ``events`` events.
 
-        With ``adds_up`` True, the function may make room by merging units with equal condition, origin and time bucket.
-        With False the function always makes the arrays longer.
+        With ``adds_up`` True, many units may be reduced by adding up those with equal condition, origin (server and
+        domain) and time bucket. With False the arrays are only made longer.
         """
         memory = self._memory
         count = int(memory.state[K.N_UNITS])
@@ -417,9 +417,9 @@ def _held(events: _Events, first: int) -> _Events:
     """Return the events from index ``first`` on that must be considered again together with the next segment (part of
     the file), because their conditions depend on later events. A condition says which filters send an event.
 
-    Rows events were counted already. Of these only the last event of each table is returned, with the offset COUNTED,
-    because the conditions of earlier events depend on the tables of later rows. No event before a statement among the
-    rows depends on rows after the statement.
+    Rows events have been counted already. For each statement and table the last rows event is returned all the same,
+    with the offset COUNTED and the size 0. The conditions of the statement's earlier events depend on this table, but
+    not on the tables of later statements.
     """
     role, subject = events.role[first:], events.subject[first:]
     is_rows = role == R.ROWS
@@ -485,8 +485,8 @@ class _Filters:
     def decide(self, group: _Group, segment: Segment, event: int, read: ReadAt) -> KeptPayload:
         """Return the part of a compressed transaction that the filters of ``group`` send.
 
-        ``event`` is the index of the transaction's event in ``segment``, and ``read`` reads bytes of the file. All
-        filters of a group have equal verdicts, so only the first is evaluated.
+        ``event`` is the index of the transaction's event in ``segment``. ``read(offset, length)`` returns bytes of the
+        file. All filters of a group have equal verdicts, so only the first is evaluated.
         """
         return filter_payload(self._flags[int(np.argmax(group.filters))], segment, event, read)
 

@@ -46,7 +46,8 @@ _SECOND = int(MICROSECONDS)
 
 
 class Sent(NamedTuple):
-    """The transactions of a binlog set of which a filter passes at least one byte, with the bytes that it passes.
+    """The transactions of a binlog set of which a filter passes at least one event, with the number of bytes and events
+    that pass.
 
     The arrays have one entry for each of these transactions.
     """
@@ -115,13 +116,12 @@ class TransactionTraffic:
         ]
 
     def of_rows(self, sent: Mask) -> Sent:
-        """Return the bytes and events of each transaction that is sent, if the rows of counts that ``sent`` marks are
-        sent.
+        """Return the transactions that a filter sends, with the number of bytes and events of each. ``sent`` marks the
+        rows of counts that the filter sends, and is the result of :meth:`Facts.sent` for this filter.
 
-        For one filter, ``sent`` is the result of :meth:`Facts.sent`. A row counts the events of one transaction under
-        one condition (such as "this table is sent"). Events between transactions count with the sent transaction before
-        them, and events before the first sent transaction count with that transaction. If no transaction is sent, the
-        arrays are empty.
+        A row counts the events of one transaction under one condition (such as "this table is sent"). Events between
+        transactions count with the sent transaction before them, and events before the first sent transaction count
+        with that transaction. If no transaction is sent, the arrays are empty.
         """
         facts, rows = self.facts, np.flatnonzero(sent)
         sizes, events = facts.bytes[rows], facts.events[rows]
@@ -204,7 +204,8 @@ class TransactionTally:
     def add(self, events: OpenedEvents, read: ReadAt) -> None:
         """Count the transactions of the next segment (consecutive events of one file).
 
-        ``read`` reads the file. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``read(offset, length)`` returns bytes of this file. Raises BinlogCorrupt for a compressed transaction that
+        cannot be opened.
         """
         segment = events.segment
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)

@@ -193,9 +193,9 @@ def _repeat(digest: bytes, length: int) -> bytes:
 def _to_text(digest: bytes) -> bytes:
     """Return the SHA-crypt text of a SHA-256 digest of 32 bytes: 43 characters of the alphabet ``./0-9A-Za-z``.
 
-    Ten groups of three bytes give four characters each, and bytes 31 and 30 give the last three characters. The bytes
-    of a group are 10 apart in the first 30 bytes. The algorithm fixes the order of the bytes. The lowest 6 bits of a
-    group come first.
+    The first 30 bytes form ten groups of three bytes, which give four characters each. The bytes of a group are 10
+    apart (modulo 30), in an order that the algorithm fixes. Bytes 31 and 30 give the last three characters. The lowest
+    6 bits of a group come first.
     """
     groups = [[(21 * group + 10 * k) % 30 for k in range(3)] for group in range(10)]
     numbers = [int.from_bytes(digest[place] for place in places) for places in [*groups, (31, 30)]]

@@ -53,7 +53,7 @@ For example, the time of the last error has this value before the first error.
 
 
 class _Type(NamedTuple):
-    """The names and numbers of a column's type."""
+    """The names of a column's type in the information_schema and in SQLite, and its numbers in the client protocol."""
 
     sql: str
     """The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE. The first word is shown in DATA_TYPE."""
