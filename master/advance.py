@@ -119,13 +119,14 @@ class PlacedPlan(ABC):
         return made
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
-        """Read ``ranges`` of the binlog file into ``room``, and apply the plan's changes to the chunk's events, such as
-        a moved STMT_END_F. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
+        """Read ``ranges`` of the binlog file into ``room``, and change the chunk's events there as the plan says. For
+        example, a rows event gets STMT_END_F if the master drops the event with this flag. Set :attr:`committed_at`,
+        the Unix time of the chunk's first commit.
 
         Each row of ``ranges`` (int64) has the offset in the file, the size, and the offset in ``room``. The chunk's
-        events stand at the beginning of ``room``, and further bytes that the caller needs stand after them. With
-        ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events cannot
-        be read.
+        events stand at the beginning of ``room``. After them stand other ranges that the caller reads at the same time,
+        such as Gtid events of dropped transactions. With ``cached`` the method raises NotCached instead of waiting for
+        the disk. Raises BinlogError if the events cannot be read.
         """
         plan, source = self.plan, self.source
         out, fd = np.frombuffer(room, np.uint8), source.file.format_description
@@ -482,8 +483,8 @@ class ReplicaEncoding:
         )
 
     def notice(self, place: DumpPlace, why: Notice) -> bytes:
-        """Return empty bytes, because the replica's connection itself writes the heartbeats and the packet at the end
-        of a dump.
+        """Return empty bytes, since this message format has no message for a notice, such as a heartbeat or the end of
+        the binlog. The replica's connection itself writes heartbeats and the packet at the end of a dump.
         """
         return b""
 
@@ -672,13 +673,14 @@ def step_over(
     plans: Sequence[ChunkPlan],
     alike: dict[Hashable, Sequence[PlacedPlan]],
 ) -> Step:
-    """Return the step (a dump's next chunks) from ``place`` to the end of ``segment`` (scanned events). The step has
-    the chunks that ``plans`` describe.
+    """Return the step (a dump's next chunks) from ``place`` to the end of ``segment`` (scanned events). Each of
+    ``plans`` describes one chunk (message to slaves): the byte ranges to send, and their GTIDs and counts.
 
     ``place`` is the dump's position with its state, and ``thread`` is the dump's filter with its state after the
     segment. ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``alike`` has the chunks of this
-    segment that were made for other dumps. Its key has position, message format, size of messages, and which bytes are
-    sent. A dump with an equal key shares the chunks. Otherwise new chunks are made, and added to ``alike``.
+    segment that were made for other dumps. The key is made of the position, the message format, the size of messages,
+    and the choice of bytes to send. A dump with an equal key shares the chunks. Otherwise new chunks are made, and
+    added to ``alike``.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = outcome, place.position, place.end, place.resume, place.encoding, place.thread.chunk_size

@@ -148,8 +148,7 @@ class Tail:
         binlog file ``file`` from the byte offset ``offset`` on.
 
         Return an empty list if no transaction is complete yet. Return None for events that this module cannot decide,
-        which dumps then read from the file. For example, they are no plain row changes, or the beginning of a
-        transaction is unknown.
+        which dumps then read from the file. Examples are DDL, and a transaction whose beginning is unknown.
         """
         follows = (file, offset) == (self._file, self._end)
         if self._open and follows:
@@ -193,8 +192,8 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
     boundary on, as the master has received them from a running server.
 
     ``offset`` is the byte offset of ``data`` in the binlog file. ``description`` is the file's format description
-    event. An incomplete last transaction is left out. Raises OtherEvents at an event that no transaction of plain row
-    changes has.
+    event. An incomplete last transaction is left out. Raises OtherEvents for an event that does not occur in
+    transactions of plain row changes, such as DDL.
     """
     commits: list[Commit] = []
     at = 0
@@ -311,8 +310,8 @@ def _is_begin(event: bytes, description: FormatDescription) -> bool:
 
 
 class Part(NamedTuple):
-    """One received transaction, with a filter's decision about it and the events that the master sends to a slave with
-    this filter.
+    """One received transaction, a filter's decision about this transaction, and the events that the master sends to
+    slaves with this filter.
     """
 
     commit: Commit
@@ -323,8 +322,8 @@ class Part(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The message about just received transactions that one dump sends, with its counts and the position of the dump
-    after them.
+    """The message that one dump sends for transactions which the master has just received. The message comes with its
+    counts, and with the dump's position after these transactions.
     """
 
     message: bytes
@@ -477,9 +476,10 @@ class Decider:
             return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        """Decide a commit by a scan and a new dump thread, as for events read from the file. Return the decision for
-        all commits of equal shape (types, flags and tables of the events), to be cached. Return None if it would not
-        hold for all of them.
+        """Decide which events of the received transaction ``commit`` the master sends. A scan and a new DumpThread
+        decide, as for events that a dump reads from the file. Return the decision, which the caller caches for all
+        transactions of equal shape (types, flags and tables of the events). Return None if the decision might not hold
+        for all transactions of this shape.
 
         ``flags`` are the decisions of the slave's filter about tables and statements.
         """

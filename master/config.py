@@ -182,16 +182,16 @@ class ImposedFilter(FilterTable):
 
     @property
     def sends(self) -> tuple[object, ...]:
-        """A hashable key of everything in this ``[[imposed]]`` table that decides which events are sent, without the
-        conditions on slaves. Filters with equal keys send and drop the same events.
+        """A hashable key of this ``[[imposed]]`` table, without the table's conditions on slaves. Filters with equal
+        keys send and drop the same events.
         """
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names
 
     @property
     def boundary(self) -> BoundaryFilter:
         """The filter by which the master keeps the rows of excluded tables from the slave, whatever the slave's own
-        filter is. In contrast to an ordinary filter, the boundary filter also drops a statement that passes the rules
-        but writes excluded tables only.
+        filter is. Rules about the default database may pass a statement that writes excluded tables only. In contrast
+        to an ordinary filter, the boundary filter drops such a statement.
 
         The setting :attr:`on_undecided` says whether an event about which the filter cannot decide is sent, dropped, or
         stops the dump.
@@ -200,7 +200,8 @@ class ImposedFilter(FilterTable):
 
 
 def imposed_on(filters: Iterable[ImposedFilter], peer: Peer) -> tuple[ImposedFilter, ...]:
-    """Return the filters among ``filters`` that are imposed on the slave ``peer``.
+    """Return the filters among ``filters`` that the master's operator imposes on the slave ``peer``, besides the
+    slave's own filter.
 
     A slave with an unknown address meets every condition on networks, so that no slave escapes a filter.
     """

@@ -225,7 +225,9 @@ class Dump:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the dump waits for the binlog to grow. The dump must have yielded its first message before."""
+        """Whether the dump has sent everything, and waits for the binlog to grow. May only be read after the dump has
+        yielded its first message.
+        """
         return self._reader.waits_at(self._place)
 
     def close(self) -> None:
@@ -309,8 +311,8 @@ class Dump:
 
     def patience(self) -> float:
         """Return the number of seconds until the dump must yield a message although the binlog has not grown. This
-        message is a heartbeat or, after :attr:`quiet_seconds`, one empty message. Return 0 if such a message is due
-        now.
+        message is a heartbeat. If :attr:`quiet_seconds` is set, an empty message comes first, at which the position of
+        a real replica is corrected. Return 0 if such a message is due now.
         """
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
@@ -352,11 +354,12 @@ class Dump:
     async def _without_own(
         self, place: DumpPlace, step: Step | CommitStep | None
     ) -> Step | CommitStep | None:
-        """Return ``step`` (the next chunks from ``place`` on), or a step without the transactions that this slave must
-        not get. ``place`` is the dump's position with filter and state. Return None if there are no chunks.
+        """Return ``step`` (the next chunks from ``place`` on) without the transactions that this slave must not get.
+        ``place`` is the dump's position with filter and state. Return None if there are no chunks.
 
-        ``step`` is shared with other slaves, and is returned unchanged unless it may have transactions that this slave
-        has already or has written itself. Then a step without these transactions is made for this slave alone.
+        The slaves with an equal filter share ``step``. If ``step`` may have transactions that this slave has already or
+        has written itself, a step without these transactions is made for this slave alone. Otherwise ``step`` is
+        returned unchanged.
         """
         if step is None or not self._exclusion.overlaps(step.reach):
             return step
@@ -479,12 +482,12 @@ class Dump:
         return replace(place, thread=thread)
 
     def _shared(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of ``place`` (position, filter and state of a dump) that equals the places of other slaves with
-        an equal filter. Dumps at equal places share messages.
+        """Return a copy of ``place`` (position, filter and state of a dump) whose state says nothing about this slave
+        alone. The places of all slaves with an equal filter are then equal at the same position, and their dumps share
+        messages.
 
-        A dump at the copy leaves out only transactions of ignored servers and domains, as the dumps of all these slaves
-        do. Transactions that this slave alone has already, or has written itself, are left out later by
-        :meth:`_without_own`.
+        A dump at the copy leaves out transactions of ignored servers and domains, and no others. Transactions that this
+        slave alone has already, or has written itself, are left out later by :meth:`_without_own`.
         """
         thread = place.thread.fork(exclusion=self._shared_exclusion)
         return replace(place, thread=thread)

@@ -235,8 +235,9 @@ def _before_first(have: MariadbGtidSet, store: BinlogStore) -> frozenset[Mariadb
     """Return those GTIDs of a MariaDB replica whose sequence number is one below that of the first transaction which
     the binlog ever had of their domain (see :func:`_first_number`).
 
-    The master accepts such a GTID although the binlog lacks it. A server that was a replica without log_slave_updates
-    before has such GTIDs in gtid_slave_pos only.
+    The master accepts such a GTID although the binlog lacks it. A server may have applied this transaction as a replica
+    without log_slave_updates, and have logged the next ones itself. The server then has this GTID in gtid_slave_pos
+    only.
     """
     return frozenset(gtid for gtid in have.gtids() if _first_number(gtid.domain_id, store) == gtid.seq_no + 1)
 
@@ -493,9 +494,9 @@ def _file_for(have: GtidSet, store: BinlogStore) -> str:
     """Return the newest binlog file at which the dump can begin, because ``have`` contains all GTIDs of the earlier
     files.
 
-    A file that does not tell the GTIDs of earlier files qualifies, too. An exception is a new last file to which the
-    server is still writing its first events. Raises PositionError when the slave lacks GTIDs that the master has
-    purged.
+    A file that does not tell the GTIDs of earlier files qualifies, too, because there is nothing to compare with
+    ``have``. The exception is a last file that is so new that its GTIDs may not be written yet. This file is skipped if
+    the file before it tells its GTIDs. Raises PositionError when the slave lacks GTIDs that the master has purged.
     """
     names = store.binlogs.names
     for name in reversed(names):
@@ -523,8 +524,8 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
     position is used. A relay log lacks transactions that its slave had before it asked its master by GTID.
     ``has_earlier`` says that the client which gets the dump has these transactions, too.
 
-    Raises BinlogMissing for a file, and PositionError for a position, that the set lacks. Raises BinlogUnreadable
-    (momentary) for a position that the slave with the relay log has not received yet.
+    Raises BinlogMissing for a file that the set does not have, and PositionError for a position that the set lacks.
+    Raises BinlogUnreadable (momentary) for a position that the slave with the relay log has not received yet.
     """
     names = store.binlogs.names
     if not file and store.is_relay_log:
@@ -583,9 +584,9 @@ def _begin(indexed: IndexedFile, boundary: int, before: int) -> int:
     """Return the position in the writer's binlog at which a transaction begins. The writer is the server that wrote the
     events. ``boundary`` is the transaction's byte offset in the file ``indexed``.
 
-    The position is computed from ``end_log_pos`` of the transaction's Gtid event. Without such an event or value,
-    return ``before``, the writer's position after the event that precedes the transaction here. The two positions
-    differ where a relay log lacks transactions, because its slave had them already.
+    The position is computed from ``end_log_pos`` of the transaction's Gtid event. Without a Gtid event, or with 0 in
+    ``end_log_pos``, return ``before``. This is the writer's position after the event that precedes the transaction in
+    ``indexed``. The two positions differ where a relay log lacks transactions, because its slave had them already.
     """
     header = EventHeader.unpack(indexed.read(boundary, HEADER_LENGTH))
     if header.type not in GTIDS or not header.end_log_pos:

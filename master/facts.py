@@ -178,8 +178,9 @@ class WriteRules(Facts[tuple[str, str]]):
     """The columns of the console table ``dumpfilter.write_rules``, with one row for each rule like ``--binlog-do-db``
     that the master applies to the binlog.
 
-    A row is made from a pair of texts: the name of the rules' semantics (``server``, ``worklog`` or ``effective``), and
-    the rule.
+    A row is made from a pair of texts: the name of the rules' semantics, and the rule. The semantics ``server``,
+    ``worklog`` and ``effective`` say how a server evaluates the rules
+    (:class:`~dumpfilter.filter.rules.WriteSemantics`).
     """
 
     semantics = column(itemgetter(0), _TEXT)

@@ -288,9 +288,9 @@ class IndexedFile:
         """Return the segment (a run of events, scanned at once) with the event at the byte offset ``position``. Scan
         the file up to there if necessary.
 
-        Return None when no whole transaction has been written at ``position`` yet. For an XA COMMIT or XA ROLLBACK
-        whose transaction was prepared in an earlier file, the segment does not have the transaction's tables. Raises
-        BinlogError where the file is damaged, and PositionError for a position past the end.
+        Return None when no whole transaction has been written at ``position`` yet. A segment tells the tables of its
+        transactions, but not those of an XA COMMIT or XA ROLLBACK whose transaction was prepared in an earlier file.
+        Raises BinlogError where the file is damaged, and PositionError for a position past the end.
         """
         place = self._place(position)
         if place is not None and (self.number, place.start) in self._cache:
@@ -416,8 +416,8 @@ class IndexedFile:
             raise self.lost()
 
     def adopt(self, file: BinlogFile) -> bool:
-        """Replace the open file by ``file``, which has taken its name, if ``file`` has the same bytes as the part that
-        was scanned. Return whether the file was replaced.
+        """Replace the open file by ``file``, a newer file of the same name, if ``file`` begins with the bytes that were
+        scanned in the open file. Return whether the open file was replaced.
 
         A copying program such as rsync replaces a binlog by a newer copy of the same binlog. If the bytes differ, or
         the old file can no longer be read, mark this :class:`IndexedFile` as having lost its events.

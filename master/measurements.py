@@ -21,7 +21,7 @@ _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 class Measurements:
     """All counters and latencies that the master records for its metrics. The counters count failed calls, and the
     scanned bytes and events. The latencies are the times to plan and to make chunks (messages to slaves), and the delay
-    from a commit until its chunk is sent. Thread-safe.
+    from a commit until its chunk is sent. To plan a chunk is to decide which events the chunk has. Thread-safe.
     """
 
     def __init__(self) -> None:

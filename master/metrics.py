@@ -156,11 +156,11 @@ def _calls(server: MasterServer) -> Iterator[tuple[str, int, int]]:
 
 def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
     """Return the slaves that the metrics show: all connected ones, and up to MOST_IDLE_SHOWN others. Of the others,
-    slaves that were never seen are preferred, and then those that were seen most recently. Of slaves with equal labels
-    only one is shown.
+    slaves that only the configuration names and that were never seen are preferred, and then those that were seen most
+    recently. Of slaves with equal labels only one is shown.
 
-    Slaves that have registered and never asked for a dump are left out, because a stranger could register any number of
-    names.
+    Slaves that have only registered, and never asked for a dump, are left out, because a stranger could register any
+    number of names.
     """
     served = [view for view in views if view.slave.presence is not Presence.REGISTERED]
     connected = [view for view in served if view.slave.presence is Presence.CONNECTED]

@@ -81,8 +81,9 @@ class MasterOptions(Settings):
 
     @property
     def _named(self) -> list[str]:
-        """The binlog files, or the address of a running server, that the command line names. Without them, those of the
-        option ``--source``. Raises OptionError when neither is given.
+        """The names of the binlog files to serve, or the address of the running server to follow. They come from the
+        command line or, if the command line names none, from the option ``--source``. Raises OptionError when neither
+        is given.
         """
         named = self.binlogs or ([] if self.source_address is None else [self.source_address])
         if not named:

@@ -133,11 +133,12 @@ class StateDirectory:
             ) from None
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
-        """Begin to save the state of the master. A thread saves the slaves' counts every ``seconds`` if they have
-        changed, and a last time at :meth:`close`.
+        """Begin to save the state of the master: the statistics of all slaves (``counters``) and the drains, which are
+        the operator's orders to send slaves away. A thread saves the statistics every ``seconds`` if they have changed,
+        and a last time at :meth:`close`.
 
-        After each change, the drains (the operator's orders to send slaves away) are saved at once. A drain that
-        belongs to the master's shutdown is not saved. A save that fails is logged, and raises nothing.
+        After each change of the drains, all of them are saved at once, except one that belongs to the master's
+        shutdown. A save that fails is logged, and raises nothing.
         """
 
         def run() -> None:

@@ -127,7 +127,8 @@ class SlaveCounts:
 class CounterBook:
     """The statistics of all slaves that the master remembers. Thread-safe.
 
-    A slave is added at its first dump, so that clients that only register cannot displace other slaves.
+    Above the limit :attr:`most`, a new slave displaces the one that was not seen for the longest time. A slave is added
+    at its first dump, so that clients that only register displace no slaves.
     """
 
     most = 10_000
@@ -167,10 +168,11 @@ class CounterBook:
         return found
 
     def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
-        """Mark the slaves for which ``slaves`` returns true as not expected back. Return the statistics of the newly
-        marked ones.
+        """Mark the slaves for which the function ``slaves`` returns true as finished, so that they do not count as
+        missing. Return the statistics of the newly marked ones.
 
-        A new dump of a slave removes the mark.
+        A slave has finished if it got all events that it asked for, or if the operator has ended its registration. A
+        new dump of a slave removes the mark.
         """
         with self._lock:
             found = [one for one in self._records.values() if not one.is_done and slaves(one)]
@@ -277,8 +279,8 @@ class RegisteredSlave:
         return (self.file, self.position) if self.file else self.other_filter_until
 
     def leave_filter(self, old: RegisteredSlave) -> None:
-        """Add the filter of ``old`` to the former filters of this slave (:attr:`earlier`), because the slave's filter
-        changes. Record that former filters selected the events up to the position that the slave has now reached.
+        """Record that the slave's filter changes at the binlog position that the slave has now reached. Add the filter
+        of ``old`` to the slave's former filters (:attr:`earlier`), which selected the events before that position.
 
         ``old`` is this registration before a change of its filter, or the registration that this one replaces. The
         slave may still need the XA COMMIT or XA ROLLBACK of transactions that only the old filter sent.
@@ -552,12 +554,14 @@ class Register:
     def earlier(
         self, slave: RegisteredSlave, names: Sequence[str], start: tuple[str, int], *, is_any: bool = False
     ) -> Earlier | None:
-        """Return the slave's former filters that may have selected transactions which the slave already has when its
-        next dump begins. Return None if the present filter selected all of them.
+        """Return the slave's former filters, if one of them may have selected transactions that the slave has from
+        earlier dumps. Return None if the present filter selected all transactions that the slave has.
 
-        The slave may have prepared XA transactions that the present filter drops, and needs their XA COMMIT or XA
-        ROLLBACK. The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in
-        order. If ``is_any`` is True, the slave may have had any filter, and the result is one filter that sends
+        The next dump needs the former filters for XA transactions. The slave may have prepared an XA transaction that
+        the present filter drops, and then needs the XA COMMIT or XA ROLLBACK.
+
+        The next dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in order.
+        ``is_any`` says that the slave may have had any filter before; the result is then one filter that sends
         everything. The register remembers only the last few filters of a slave.
         """
         filters, until = slave.earlier, slave.other_filter_until
@@ -807,7 +811,8 @@ class KnownSlaves:
         ``[[replica]]`` table of the configuration file names.
 
         A slave that is gone or refused is left out when it was last seen longer ago than the time of ``--keep-slaves``,
-        unless a table names it. A slave that has finished is left out once it is no longer registered.
+        unless a table names it. A slave has finished if it got all events that it asked for, or if the operator has
+        ended its registration. A finished slave is left out once it is no longer registered.
         """
         records = self._register.counters.records()
         by_key = {record.peer.key: record for record in records}
@@ -847,7 +852,8 @@ class KnownSlaves:
         """Yield the slaves that ``[[replica]]`` tables of the configuration file name and that are not in ``known``,
         except slaves that have finished. ``records`` are the statistics of all slaves that the master remembers.
 
-        A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
+        A slave has finished if it got all events that it asked for, or if the operator has ended its registration. A
+        table without server ids stands for one slave, with any server id. A slave that a table names is listed even
         after the time of ``--keep-slaves``.
         """
         # A table may name thousands of server ids, so that slaves are looked up by theirs. Listed slaves come after the

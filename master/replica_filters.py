@@ -491,9 +491,9 @@ class ReplicaFilters:
     def _use(
         self, file: Mapping[Who, ReplicaEntry], changes: Iterable[ChangedFilter]
     ) -> list[tuple[RegisteredSlave, str]]:
-        """Put the ``[[replica]]`` tables ``file`` of the configuration file into force, with the rules that ``changes``
-        give to some of them, also in running dumps. A change that no longer applies is dropped and logged. For example,
-        its table is gone or has other rules in the file.
+        """Put the ``[[replica]]`` tables ``file`` of the configuration file into force, also in running dumps. In the
+        tables that an operator changed on the console, the rules of ``changes`` replace those of the file. A change
+        that no longer applies, for example because the changed table is gone, is dropped and logged.
 
         Return the replicas to which the new filter may send events that the old one dropped, each with a warning. The
         caller holds the lock until the replicas have their new filters, so that two changes at the same time cannot
@@ -579,10 +579,10 @@ class ReplicaFilters:
         The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
         Raises ReplicaRefused if the replica meets no table's conditions, or if the master shall use the replica's own
-        filter (``adopt``) and cannot read it. A replica is also refused if its own filter is wider than its filter on
-        the master (drift), or cannot be compared. If drift is certain and ``on_drift`` is ``"refuse"``, each attempt is
-        refused. Otherwise only the first attempt is refused, with a warning, and the next one is served. Drift is
-        uncertain if commas in the replica's rules may belong to names.
+        filter (``adopt``) and cannot read it. A replica is also refused if its own filter would apply events that the
+        master drops (drift), or cannot be compared with the master's filter. If drift is certain and ``on_drift`` is
+        ``"refuse"``, each attempt is refused. Otherwise only the first attempt is refused, with a warning, and the next
+        one is served. Drift is uncertain if commas in the replica's rules may belong to names.
         """
         entry = self.find(peer)
         if entry is None:
@@ -602,8 +602,8 @@ class ReplicaFilters:
         only what the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to
         connect.
 
-        Warn when the filter is now wider than when the master adopted it last. Raises FilterUnreadable when the filter
-        cannot be read.
+        Warn when the filter now passes events that the filter which was adopted last dropped. Raises FilterUnreadable
+        when the filter cannot be read.
         """
         assert entry.connect is not None
         own = self._read(entry.connect, peer)
@@ -630,12 +630,12 @@ class ReplicaFilters:
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
     ) -> None:
         """Compare the replica's own filter with ``used``, the replica's filter on the master. Refuse the replica
-        ``peer`` if its own filter is wider (drift) or cannot be compared.
+        ``peer`` if its own filter would apply events that ``used`` drops (drift), or cannot be compared.
 
         ``entry`` is the replica's ``[[replica]]`` table of the configuration file, and ``connect`` says how to connect
-        to the replica. With ``on_drift = "refuse"`` a replica whose filter is surely wider is always refused. Any other
-        replica is refused only once for each new warning, so that it logs the warning, and its next attempt is served.
-        The master logs the warning, too. Raises ReplicaRefused with the warning as text.
+        to the replica. With ``on_drift = "refuse"`` a replica with certain drift is always refused. Any other replica
+        is refused only once for each new warning, so that it logs the warning, and its next attempt is served. The
+        master logs the warning, too. Raises ReplicaRefused with the warning as text.
         """
         try:
             text, is_sure = _difference(self._read(connect, peer), used)

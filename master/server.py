@@ -252,7 +252,8 @@ class GrpcPort(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic onl
         service. The method Watch of the protocol is left out, because idle watches would occupy the master.
 
         The health service ``process`` is SERVING until the master shuts down. The service that slaves call, also under
-        the empty name, is SERVING as long as the binlog can be read, too, and not all slaves are drained.
+        the empty name, has two further conditions. The master must be able to read the binlog. The operator must not
+        have drained every slave at once (told the master to send all slaves away).
         """
         if request.service not in ("", _SERVICE, PROCESS):
             await context.abort(grpc.StatusCode.NOT_FOUND, "the master has no such service")

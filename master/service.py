@@ -186,8 +186,9 @@ class Access:
         """Raise TryLater if the client must wait because of wrong passwords. ``guesser`` is the key under which the
         client's wrong passwords are counted: its address, or its secret if it has logged in before.
 
-        ``guessed`` is the user whose wrong passwords from all clients count, too; None for a slave that has proved its
-        password before.
+        ``guessed`` is the name of the user whose password was given. For a client with wrong passwords, those that all
+        clients gave for this user count, too. None: the slave has proved its password before, so that only its own
+        wrong passwords count.
         """
         with self._lock:
             wait = self._addresses.wait(guesser)
@@ -349,10 +350,12 @@ _SHOWN_UUID = 80
 class DumpFilterService:
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
-    The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
-    through ``reader``. The methods raise DumpfilterError, which the gRPC port turns into gRPC
-    status codes. An edge (a slave that serves its relay log) gives None for ``reader``, and opens its relay log when a
-    slave or replica connects.
+    The methods are coroutines of one asyncio loop. The methods raise DumpfilterError, which the gRPC port turns into
+    gRPC status codes. ``reader`` reads the binlog for all dumps. Its worker threads also do other work that may wait
+    for the disk or take long.
+
+    An edge (a slave that serves its relay log) passes None for ``reader``. Its subclass of this class opens the relay
+    log, and a reader for it, when a slave or replica connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -597,6 +600,9 @@ class DumpFilterService:
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
         """Return the error with which a slave's registration must end under the present configuration. Return None if
         the registration may stay.
+
+        A registration ends if other filters are imposed on the slave now. The registration of a dumpfilter slave also
+        ends if its user is gone or has another password.
         """
         config = self.config
         # The replication port itself ends the connections of real replicas whose accounts have changed.

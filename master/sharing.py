@@ -227,8 +227,8 @@ class SharedReader:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def waiter(self) -> Waiter:
-        """Return the :class:`Waiter` with which a new dump waits for its chunks. The dump counts as running until
-        :meth:`leave`, or until nothing refers to the object.
+        """Return a new :class:`Waiter`, with which a dump waits for its next messages. The dump counts as running until
+        :meth:`leave`, or until nothing refers to the Waiter.
         """
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
@@ -357,8 +357,8 @@ class SharedReader:
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
         """Queue requests for planning (the decision which events are sent). The next iteration of the asyncio loop
-        plans them or hands them to worker threads. By then the dumps that ask have begun to wait. Further requests for
-        the same segment (a scanned part of a file) may also have come by then, and are planned together with these.
+        plans them or hands them to worker threads. The delay lets the dumps that ask begin to wait. Further requests
+        for the same segment (a scanned part of a file) may come in the meantime, and are planned together with these.
         """
         if not requests:
             return
@@ -381,8 +381,9 @@ class SharedReader:
         return False
 
     def _begin_planning(self, here: bool = False) -> None:
-        """Plan the queued requests, which decides the events that are sent. Worker threads do this or, with ``here``,
-        this iteration of the asyncio loop. For little work the loop takes less time than a hand-over to a thread.
+        """Plan the queued requests of dumps for their next chunks, so that it is decided which events are sent. Worker
+        threads do this or, with ``here``, this iteration of the asyncio loop. For little work the loop takes less time
+        than a hand-over to a thread.
         """
         while self._queue and (here or not self._is_planning):
             _, group = self._queue.popitem(last=False)
@@ -436,9 +437,12 @@ class SharedReader:
         return None
 
     def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
-        """Return for each of ``places``, which lie in one segment (a scanned part of a file), the next step of a dump.
-        An error takes the place of a step that cannot be made. Also make the messages of each step's first chunk if the
-        chunk is small, and begin to scan the events after the segment.
+        """Return for each of ``places``, which lie in one segment (a scanned part of a file), the next step of a dump
+        (its next chunks). Where a step cannot be made, the result has the error. Where the binlog has no more events,
+        the result has None.
+
+        Also make the messages of each step's first chunk if the chunk is small, and begin to scan the events after the
+        segment.
         """
         try:
             found: list[_Found] = [*steps_from(self.store, places)]
@@ -465,8 +469,9 @@ class SharedReader:
                 self._workers.submit(self.store.segment_of, source, position)
 
     def _make_small(self, step: Step) -> None:
-        """Make and cache the messages of the step's first chunk if the chunk is small, so that the dumps find them
-        ready. Filters that decide alike share the chunk.
+        """Make and cache the messages of the first chunk of ``step`` (a dump's next chunks, which are messages to
+        slaves) if this chunk is small. The dumps that wait for the step then find the messages ready. Dumps share the
+        chunk if their filters select the same events.
         """
         piece = step.pieces[0]
         if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL and piece not in self._messages:
@@ -555,18 +560,19 @@ class SharedReader:
 
     def _send_late(self) -> None:
         """Let the dumps that have dropped the last commits tell their slaves the GTIDs of these commits. A real replica
-        gets stand-ins (empty transactions), and a dumpfilter slave gets gaps. A timer calls this method if no later
-        commit was sent.
+        gets stand-ins (empty transactions), and a dumpfilter slave gets gaps (lists of dropped transactions). A timer
+        calls this method if no later commit was sent.
         """
         self._late = None
         self._send_to_end([])
 
     def _send_to_end(self, newest: Sequence[Commit]) -> None:
-        """Let the waiting dumps send all received commits that they have not sent yet. Dumps that must read the commits
-        from the binlog are planned.
+        """Let the waiting dumps send all received commits that they have not sent yet. Some dumps must read the commits
+        from the binlog; their requests are queued, so that a later iteration of the loop decides what these dumps send.
 
-        A dump that drops all of the ``newest`` commits sends nothing now. The GTIDs of the dropped commits are sent
-        together with later commits, or by a timer (:meth:`_send_late`).
+        ``newest`` are the commits that have just been received. A dump that drops all of these commits sends nothing
+        now. The GTIDs of the dropped commits are sent together with later commits, or by a timer (:meth:`_send_late`).
+        With an empty ``newest`` no dump waits for later commits.
         """
         waiting, self._waiting = self._waiting, {}
         rest, is_behind, now = [], False, self._loop.time()
@@ -658,8 +664,9 @@ class SharedReader:
         self._messages.remove_if(lambda piece: piece.source in gone)
 
     async def messages(self, piece: PlacedPlan, chunk_size: int) -> Sequence[MessageBytes]:
-        """Return the messages of one chunk, from the cache or newly made. A chunk with more than twice ``chunk_size``
-        bytes of events may be split into several messages. Raises BinlogError if the events cannot be read.
+        """Return the messages of ``piece``, a planned chunk (events that are sent together), from the cache or newly
+        made. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. Raises
+        BinlogError if the events cannot be read.
         """
         kept = self._messages.get(piece)
         if kept is None and piece not in self._making:
@@ -686,11 +693,12 @@ class SharedReader:
             self._request(after)
 
     def _make_here(self, piece: PlacedPlan, chunk_size: int) -> tuple[MessageBytes, ...] | None:
-        """Make a chunk's messages in this iteration of the asyncio loop, which takes less time than a hand-over to a
-        thread. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
+        """Make the messages of ``piece``, a planned chunk (events that are sent together), in this iteration of the
+        asyncio loop, which takes less time than a hand-over to a thread. A chunk with more than twice ``chunk_size``
+        bytes of events may be split into several messages.
 
-        Return None if bytes must be read from the disk, or if too many chunks were made in this iteration. Raises
-        BinlogError if the events cannot be read.
+        Return None if bytes must be read from the disk, or if this iteration has made too many chunks already. A worker
+        thread must then make the messages. Raises BinlogError if the events cannot be read.
         """
         if self._made_here >= _MADE_IN_A_TURN:
             return None
@@ -706,8 +714,9 @@ class SharedReader:
         self._made_here = 0
 
     def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[MessageBytes, ...]]:
-        """Let a worker thread make the messages of a chunk, unless one does so already. Return the future with the
-        messages. A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages.
+        """Let a worker thread make the messages of ``piece``, a planned chunk (events that are sent together), unless a
+        thread is already doing so. Return the future with the messages. A chunk with more than twice ``chunk_size``
+        bytes of events may be split into several messages.
         """
         making = self._making.get(piece)
         if making is None:

@@ -174,8 +174,8 @@ class LoopTurns:
             self._loop.remove_reader(stream)
 
     def close(self) -> None:
-        """End the reception of the source's events in the asyncio loop, because the loop ends. The receiving thread
-        then reads from the source itself. Must be called in the loop.
+        """End the reception of the binlog in the asyncio loop, because the loop ends. The receiving thread, which has
+        waited, then reads from the source (the running server) without the loop. Must be called in the loop.
         """
         self._is_closed = True
         if not self._ended.done():
@@ -275,8 +275,9 @@ class SourceThread(Follower):
             raise DumpfilterError(f"unforeseen error: {type(error).__name__}: {error}") from None
 
     def lasting(self, error: DumpfilterError) -> float:
-        """Log an error that does not disappear by itself, and return the seconds until the next attempt. Raise the
-        error if the store is still empty, because the master then has nothing to serve.
+        """Log an error of the source (the followed server) that retries alone do not remove. Return the seconds until
+        the next attempt. Raise the error if the store (the directory of received files) is still empty, because the
+        master then has nothing to serve.
         """
         said, self.error = str(self.error), error
         if self._is_new and not self._has_files.is_set():

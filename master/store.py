@@ -85,9 +85,9 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Add ``gtids``, the GTIDs of a MariaDB Gtid_list event, to :attr:`last`. The event has the last sequence
-        number of each domain and server id, and the GTID of a domain that was logged last stands after the others of
-        this domain.
+        """Record ``gtids``, the GTIDs of a MariaDB Gtid_list event, in :attr:`last`, which has the last sequence number
+        of each domain and server id. The event lists the same numbers. Of several GTIDs of one domain, the event lists
+        the one that was logged last at the end.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
@@ -164,7 +164,8 @@ class Watcher:
         """A number that increases whenever the binlog set has grown, before the listener is called."""
 
     def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
-        """Return the function that a writer in this process must call after each write, from any thread.
+        """Return a function by which a writer in this process reports that the binlog set has grown, so that no thread
+        checks the files. The writer must call the function after each write, from any thread.
 
         ``file_in_use`` is a function that returns the name of the file that the writer is writing. After a change of
         this name the writer calls the returned function, too.
@@ -174,8 +175,8 @@ class Watcher:
         return self._grown
 
     def note(self) -> None:
-        """Record that the binlog set has grown, without a call of the listener. Use this method when the listener
-        already knows of the growth.
+        """Record that the binlog set has grown, without a call of :attr:`listener`, the function that is called after
+        growth. The caller itself does what the listener would do, and for example wakes the waiting dumps.
         """
         with self._lock:
             self.generation += 1
@@ -185,8 +186,8 @@ class Watcher:
         self.listener()
 
     def start(self) -> None:
-        """Begin to check the files for growth, because a dump waits. A writer in this process reports each growth
-        itself, so that nothing is checked.
+        """Start the thread that checks the files for growth, because a dump waits. Do nothing if the thread runs
+        already, or if a writer in this process reports each growth (:meth:`follow_writer`).
         """
         if self.is_told or self._thread is not None or self._closed:
             return
@@ -387,11 +388,12 @@ class BinlogStore:
             return opened
 
     def _is_current(self, indexed: IndexedFile) -> bool:
-        """Tell whether ``indexed`` is still the file under its name in the file system, or the name has no file any
-        more. Return False if the file has lost its scanned events.
+        """Tell whether dumps may continue to read the open file ``indexed``. Return True if the file still has its name
+        in the file system. Also return True if no file has this name now, because dumps may read a deleted file to its
+        end.
 
-        Dumps may read an open file to its end after the file was deleted. Raises BinlogUnreadable if the file system
-        reports an error.
+        Return False if another file has taken the name, or the scanned events are lost (:attr:`IndexedFile.gone`), for
+        example because the file was truncated. Raises BinlogUnreadable if the file system reports an error.
         """
         if indexed.gone:
             return False
@@ -447,9 +449,9 @@ class BinlogStore:
         earlier file.
 
         By these tables a filter decides whether a slave gets the XA COMMIT or XA ROLLBACK. The method searches the
-        earlier files, the newest first. If the prepared transaction is not found, its XA COMMIT or XA ROLLBACK is
-        always sent. That happens when its file was purged, or an earlier file is damaged. Raises BinlogUnreadable if an
-        earlier file cannot be read at the moment.
+        earlier files, the newest first. A prepared transaction is not found if its file was purged, or if an earlier
+        file is damaged. In this case its XA COMMIT or XA ROLLBACK is always sent. Raises BinlogUnreadable if an earlier
+        file cannot be read at the moment.
         """
         if not segment.unknown_ends:
             return segment
@@ -616,13 +618,13 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs of all transactions before the binlog file ``name``. A slave needs them if its dump begins
-        there. Return None if the binlog does not tell them.
+        """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin. Return None
+        if the binlog does not tell these GTIDs.
 
-        The GTIDs come from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. They
-        are missing there if the slave of the relay log began in the middle of its master's file. Then they are the
-        GTIDs before a later relay log file, without those that the relay log has received. Raises PositionError if no
-        later file tells them.
+        The GTIDs are read from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A
+        relay log file lacks the GTIDs if its slave began in the middle of its master's file. In this case the method
+        takes the GTIDs before a later relay log file, and leaves out those that this relay log has received. Raises
+        PositionError if no later file tells the GTIDs.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

@@ -133,9 +133,10 @@ class EventApplier:
     of a transaction passes. The target is not called for a transaction of which no event passes.
 
     ``origin`` drops whole transactions by server id or domain, before the rules are checked. ``on_complete`` receives
-    the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
-    transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
-    MariaDB replica adds it to its position. ``measured`` counts transactions and filtered events.
+    the GTID of each completed transaction, even if the target received nothing of the transaction. ``on_complete`` is
+    not called for a MySQL transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction
+    to ``gtid_executed``. A MariaDB replica adds such a transaction to its position. ``measured`` counts transactions
+    and filtered events.
     """
 
     def __init__(
@@ -321,9 +322,9 @@ class EventApplier:
         """Decompress a Transaction_payload event, and apply the events in it that pass the filter. These events have no
         checksums.
 
-        Outside of such events, a slave with ``FILTER_ON = 'MASTER'`` lets all rows pass, because the master has
-        filtered them. Inside, it asks its filter about rows, too, because the master sends a compressed transaction
-        that is too large to decompress without filtering it.
+        The filter decides about each row event here, even with ``FILTER_ON = 'MASTER'``. With this option the slave
+        normally lets all rows pass, because the master has filtered them. However, the master does not filter a
+        compressed transaction that is too large to decompress.
         """
         inner = replace(description, checksum=False)
         rules, maps = self._rules, self._maps

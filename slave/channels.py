@@ -60,12 +60,12 @@ class RelayReader(Protocol):
     """
 
     def note(self, position: RelayPosition | None) -> None:
-        """Tell the reader up to which position the relay log is complete, so that the reader may read up to there.
-        None: there is no relay log. Any thread may call this method.
+        """Tell this reader of the relay log up to which position the relay log is complete, so that the reader may read
+        up to there. None: there is no relay log. Any thread may call this method.
 
-        The channel calls this method whenever the position moves. Before the channel truncates the relay log, it calls
-        the method with the position to which it will truncate. When the method returns, the reader no longer reads
-        beyond the position.
+        The channel calls this method whenever the position moves. Before the channel truncates the relay log, the
+        channel calls the method with the new end. When the method returns, the reader no longer reads beyond the
+        position.
         """
 
     @property
@@ -299,11 +299,11 @@ class Channel:
             )
 
     def expire_relay_log(self, seconds: float) -> None:
-        """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more. 0:
-        keep all files.
+        """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more.
+        With 0 for ``seconds`` all files stay.
 
         The applier needs the file that it reads and all later files. If the channel never runs an applier
-        (``io_thread_only``), no file is kept for it. A failure is logged, and a later call tries again.
+        (``io_thread_only``), no file is kept for an applier. A failure is logged, and a later call tries again.
         """
         newest = self.relay_end.position
         if not seconds or newest is None:

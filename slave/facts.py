@@ -396,8 +396,8 @@ def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> An
     """Return the set of GTIDs that all channels together have applied (``gtid_executed``). Return None if no channel
     has applied a transaction with a GTID.
 
-    GTIDs of MySQL and MariaDB cannot be in one set. ``kind`` is the class of the wanted set; ``object`` stands for the
-    class of the first channel that has GTIDs. Channels whose set has another class are left out.
+    GTIDs of MySQL and MariaDB cannot be in one set. ``kind`` is the class of the wanted set. With ``object``, the first
+    channel that has GTIDs decides the class. Channels whose set has another class are left out.
     """
     found = [gtids for one in channels if (gtids := one.executed) and isinstance(gtids, kind)]
     for more in found[1:]:

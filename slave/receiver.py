@@ -123,8 +123,9 @@ class Receiver:
         return self._relay_log.directory / names[0] if names else None
 
     def expire_relay_log(self, before: str, written_before: float) -> list[str]:
-        """Remove the oldest relay log files: those before the file named ``before`` that were last written before the
-        Unix time ``written_before``. Return their names. Raises OutputError if a file cannot be removed.
+        """Remove the oldest relay log files, and return their names. A file is removed if it precedes the file named
+        ``before``, and was last written before the Unix time ``written_before``. The removal ends at the first file
+        that stays. Raises OutputError if a file cannot be removed.
         """
         with self._lock:
             return self._relay_log.expire(before, written_before)
@@ -206,7 +207,7 @@ class Receiver:
 
     def _origin(self) -> dict[str, str]:
         """Return the fields of a head event, which the slave writes into the relay log to name the master of the next
-        events: ``master_uuid``, ``names`` (collation) and ``retrieved`` (GTIDs).
+        events: ``master_uuid``, ``names`` (collation) and ``retrieved`` (the GTIDs received so far).
         """
         return {
             "master_uuid": self._master_uuid,
@@ -428,8 +429,8 @@ class Receiver:
         each position where the master dropped transactions. A Gap event has the GTIDs of these transactions and the
         position after them.
 
-        A chunk without events whose position has moved becomes a single Gap event without GTIDs. Raises StreamDamaged
-        for a gap beyond the chunk.
+        If the chunk has no events, and only moves the position, the result is a single Gap event without GTIDs. Raises
+        StreamDamaged for a gap beyond the chunk.
         """
         data = events
         if chunk.HasField("gaps"):

@@ -213,8 +213,9 @@ class RelayLog(LogWriter[GrowingFile]):
         return RelayPosition(made.name, made.end)
 
     def expire(self, before: str, written_before: float) -> list[str]:
-        """Remove the oldest relay log files before the file ``before`` that were last written before the Unix time
-        ``written_before``. Return their names.
+        """Remove the oldest relay log files, and return their names. A file is removed if it precedes the file named
+        ``before``, and was last written before the Unix time ``written_before``. The removal ends at the first file
+        that stays.
 
         The newest file always stays. A crash may leave removed files that the index no longer names; :meth:`recover`
         removes them. Raises OutputError if a file cannot be removed.

@@ -60,10 +60,10 @@ class UntilPosition:
         """Tell whether the applier must stop at a transaction boundary because of START REPLICA UNTIL.
 
         The boundary is the position ``relay`` in the relay log and ``source`` in the master's binlog. An offset of 0
-        stands for an unknown position, at which the applier does not stop. With ``comes`` the boundary is the beginning
-        of the next transaction, and ``gtids`` are this transaction's GTIDs; a run of dropped transactions counts as one
-        transaction. Without ``comes`` it is the applier's position, and ``gtids`` are the executed GTIDs. Only
-        :class:`UntilGtids`, which has the same method, uses ``gtids`` and ``comes``.
+        stands for an unknown position, at which the applier does not stop. The applier asks twice at a boundary. After
+        a transaction, ``gtids`` are all executed GTIDs. Before the next transaction, ``comes`` is True, and ``gtids``
+        are the GTIDs of that transaction, or of a run of dropped transactions. A condition by position ignores
+        ``gtids`` and ``comes``; the same method of :class:`UntilGtids` uses them.
         """
         file, position = (relay or ("", 0)) if self.log == "Relay" else source
         return bool(position) and (file_number(file), position) >= (file_number(self.file), self.position)
@@ -374,8 +374,9 @@ class SqlThread(ChannelThread):
         """Record that the applier has reached a transaction boundary: ``at`` in the relay log, and ``source_position``
         in the master's binlog file ``source_file``.
 
-        The GTIDs of completed transactions are added to the executed ones. If ``gap`` is a Gap event, the GTIDs of the
-        dropped transactions that it stands for are added, too.
+        The GTIDs of completed transactions are added to the executed ones. ``gap`` is the content of the event before
+        the boundary, if this event is dumpfilter's own. For a Gap event, which stands for dropped transactions, their
+        GTIDs are added, too. For a Head event, which names the master, and for None (any other event), none are added.
         """
         assert self._applier is not None
         self._applier.hits.update(self._pending)

@@ -92,7 +92,8 @@ class RelayEnd(Progress):
 
     def publish(self, position: RelayPosition | None) -> None:
         """Set the position up to which the relay log is complete, and wake the applier, which may read up to there. The
-        position may also move back. None: there is no relay log.
+        position moves back when the slave is about to truncate the relay log, because the master sends that part again.
+        None: there is no relay log.
         """
         self.position = position
         self.told()

@@ -596,7 +596,8 @@ class OriginFilter:
         )
 
     def unwanted_server_ids(self, writer: int) -> frozenset[int]:
-        """Return the ids of the servers whose transactions the slave does not want from a binlog.
+        """Return the ids of the servers whose transactions the slave does not want from a binlog. They are the ids of
+        IGNORE_SERVER_IDS and normally the slave's own id.
 
         ``writer`` is the id of the server that wrote the binlog, from its format description event. When the slave
         wrote the binlog itself, the slave wants its own transactions.

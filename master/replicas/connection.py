@@ -367,7 +367,8 @@ class ReplicaConnection(Connection):
         filter.
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused if
-        the replica has no table, or if its own filter is unreadable or wider than the filter here.
+        the replica has no table, if its own filter cannot be read, or if its own filter would apply events that the
+        master drops.
         """
         filters = self._service.filters
         if not filters.asks(peer):
@@ -554,7 +555,7 @@ class ReplicaServer(ClientPort):
         """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
 
         ``log_fields`` are additional fields of the log line ``replicas.listening``. Raises OptionError if the port
-        cannot be opened, and OutputError if the file that shall name the port cannot be written.
+        cannot be opened, and OutputError if the port number cannot be written to the file of ``--replica-port-file``.
         """
         # Loading the compiled function takes a while.
         frame(b"", 0)

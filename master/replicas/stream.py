@@ -94,9 +94,8 @@ class KnownPosition:
         """Tell whether the replica's position needs a correction. ``file`` and ``position`` are the position of the
         dump. The result is True if the replica's position differs, and the event of :meth:`correction` can set it.
 
-        The event cannot set a position in another file, and no position of a MySQL replica that does not replicate by
-        GTID. For MySQL replicas without heartbeats of version 2, the event cannot set a position of 4 GiB or more
-        either.
+        The event can only set a position in the replica's present file. A MySQL replica must replicate by GTID for
+        this. Without heartbeats of version 2, its position must also be below 4 GiB.
         """
         if file != self._file or not self.corrects:
             return False
@@ -201,8 +200,8 @@ class ReplicaStream:
         """Return True if the replica's position is wrong and must be corrected now, since the last correction was long
         ago.
 
-        Otherwise return False. If the position is wrong, make the dump yield an empty message after a pause of
-        QUIET_SECONDS; at this message the stream sends the correction.
+        Otherwise return False. If the position is wrong, the correction then waits until nothing was sent for
+        QUIET_SECONDS. After this time the dump yields an empty message, at which the stream sends the correction.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
@@ -214,9 +213,9 @@ class ReplicaStream:
         """Send the events of new commits at once if the connection can take them without waiting. Return whether they
         were sent. ``reached`` is the position of the dump after the events.
 
-        Also send nothing as long as the dump is in a transaction of which the client already has the beginning.
-        ``events`` may be empty if the filter drops the commits; the recorded position of the dump moves all the same.
-        Raises SqlError if the dump must end.
+        Nothing is sent, either, while the dump repeats a transaction of which the client already has the beginning. If
+        the filter drops the commits, ``events`` may be empty. Then only the recorded position of the dump moves. Raises
+        SqlError if the dump must end.
         """
         if self._known is not None or not self.packets.is_idle:
             return False
@@ -310,7 +309,8 @@ class ReplicaStream:
         return self._last_event(known)
 
     def _last_event(self, known: int) -> bytes:
-        """Return the last event of the transaction that the client has in part, if the dump no longer sends this event.
+        """Return the last event of the transaction that the client had received in part when its last connection was
+        lost, if the new dump does not send this event.
 
         Only a MariaDB replica can lack such an event: the Xid event of a stand-in (an empty transaction for a dropped
         one), when the dump now leaves this stand-in out. Return empty bytes for other clients. ``known`` is the
