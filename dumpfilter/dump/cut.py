@@ -448,9 +448,9 @@ def _has(word, shift):
 
 @inner
 def _is_carried(w, atom, is_kept, flags, shift):
-    """Tell whether a filter must wait for the next segment (part of a binlog file) with an atom (a run of events) of an
-    open transaction. This is necessary if events there decide whether the filter sends the atom, or sets STMT_END_F in
-    its rows event.
+    """Tell whether a filter must wait for the next segment (part of a binlog file) before it decides about an atom (a
+    run of events) of an open transaction. This is necessary if events of the next segment decide whether the atom is
+    sent, or whether its rows event needs STMT_END_F.
 
     ``atom`` is the atom's row in the arrays of ``w`` (:class:`~dumpfilter.dump.atoms.Weighed`), and ``shift`` the
     number of the filter's bit in the words there. ``is_kept`` says whether the filter has sent an event of the

@@ -187,8 +187,8 @@ def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
     """Return a new Transaction_payload event that holds ``events``, a part of the events in the original event
     ``source``. ``fd`` is the file's format description event.
 
-    The new event takes the header and end_log_pos of ``source``. It is used even if it is longer than ``source``. The
-    original event would do only if every reader dropped the other events itself. Some do not, such as a slave behind a
+    The new event takes the header and end_log_pos of ``source``. Callers send the new event even if it is longer than
+    ``source``, because not every reader filters the events inside ``source`` itself. Examples are a slave behind a
     slave, and a slave with ``FILTER_ON = 'MASTER'``.
 
     Raises BinlogUnsupported if the new event would be larger than any event may be.

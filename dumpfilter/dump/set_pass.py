@@ -442,8 +442,8 @@ class _CleverPass:
 
 
 def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
-    """Return for each event of a segment (a part of a binlog file) whether the clever filter itself decides to send it,
-    bool. An event that is only sent together with other events, such as BEGIN, has False.
+    """Return for each event of a segment (a part of a binlog file) whether it is sent by its own verdict, bool. An
+    event that is sent only because of other events, such as BEGIN or a Table_map event, has False.
 
     The clever filter follows renamed tables (MySQL's worklog WL#40). Its verdicts (0 send, 1 drop, 2 undecided) already
     stand in the column ``subject``.

@@ -154,8 +154,8 @@ class Exclusion:
         slave's filter.
 
         In the result, ``txn_source`` (the index of the transaction's GTID source) is -1 for each transaction whose GTID
-        the master does not report to the slave. ``dropped``, the GTIDs that Gap events of a relay log name, lacks the
-        GTIDs that the slave already has.
+        the master does not report to the slave. ``dropped``, the GTIDs that Gap events (a relay log's notes about
+        dropped transactions) name, lacks the GTIDs that the slave already has.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -200,9 +200,10 @@ class Exclusion:
         (dropped). ``origin`` names the servers and domains that the slave ignores. ``segment`` is the part of the
         binlog file that ``columns`` describe.
 
-        MariaDB's I/O thread counts a transaction that it ignores as done (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's
-        I/O thread does not: the transaction is in neither Retrieved_Gtid_Set nor Executed_Gtid_Set. Both threads move
-        the position. This was tried with MySQL 9.7 and MariaDB 10.11.
+        For MySQL the GTIDs of these transactions are removed, too, and for MariaDB they stay. The reason is what the
+        servers' I/O threads do with a transaction that they ignore. MariaDB's counts the transaction as done
+        (``gtid_slave_pos``, ``Gtid_IO_Pos``). MySQL's adds the GTID to neither Retrieved_Gtid_Set nor
+        Executed_Gtid_Set. Both move the position. This was tried with MySQL 9.7 and MariaDB 10.11.
         """
         fd = segment.format_description
         is_unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.header.server_id)))
@@ -274,10 +275,12 @@ class DumpThread:
     def fork(self, **changes: Any) -> DumpThread:
         """Return an independent copy of this dump thread with ``changes``, which are new values of attributes.
 
-        The copy makes the same plans (descriptions of messages) for the same segments (parts of the binlog) as this
-        thread with these values. The copy and this thread share nothing that changes, so that both may plan at the same
-        time. A caller that has decided events itself changes ``position`` and ``resume`` to the transaction boundary
-        after these events. For that, the events must be plain row changes, and :attr:`decides_by_flags` must be True.
+        The copy and this thread share nothing that changes, so that both may plan (decide what the slave is sent) at
+        the same time.
+
+        A caller that has decided some events without this thread makes a copy that stands after these events. For that,
+        ``position`` and ``resume`` get the transaction boundary after the events. The events must be plain row changes,
+        and :attr:`decides_by_flags` must be True.
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
@@ -290,7 +293,8 @@ class DumpThread:
         Inside a transaction the value is None.
 
         A caller can use one plan (the description of a message) for all threads with equal keys at the same file. The
-        key does not name the file. The key of a thread that leaves out a GTID set equals only the keys of its copies.
+        key does not name the file. If a thread leaves out the GTIDs that its slave already has, only its own copies
+        have an equal key, because GTID sets would take long to compare.
         """
         if self.in_transaction:
             return None

@@ -488,8 +488,8 @@ def copy_table_ids(old: TableIds, new: TableIds):
 
 @inner
 def _text_word(at, length, texts):
-    """Return the group of a Query event in the binlog's grammar: a :class:`Word` for a text such as BEGIN, or
-    Symbol.QUERY for any other text.
+    """Return the input symbol of the scan's state machine for a Query event: a :class:`Word` for a text such as BEGIN,
+    or Symbol.QUERY for any other text.
 
     The text has ``length`` bytes at the memory address ``at``. ``texts`` (:attr:`Grammar.texts`) has the texts to
     recognize, such as BEGIN.
@@ -635,11 +635,12 @@ def scan(
 
 @inlined
 def _refined(word, kind, event, body_length, query_header_length, texts):
-    """Return the group of an event in the binlog's grammar, or -1 for a malformed event. Where the event's content
-    matters, such as the text BEGIN, the group is a :class:`Word`. Otherwise it is ``word``.
+    """Return the input symbol of the scan's state machine for an event, or -1 for a malformed event. The symbol stands
+    for a group of equivalent events. Where the event's content matters, such as the text BEGIN, the symbol is a
+    :class:`Word`. Otherwise it is ``word``.
 
-    ``word`` is the group of the event's type ``kind``, and ``event`` is the event's memory address. ``body_length`` is
-    the event's size without header and checksum, and ``query_header_length`` the size of a Query event's fixed part.
+    ``word`` is the symbol for the event's type ``kind``, and ``event`` is the event's memory address. ``body_length``
+    is the event's size without header and checksum, and ``query_header_length`` the size of a Query event's fixed part.
     ``texts`` (:attr:`Grammar.texts`) has the texts of Query events to recognize, such as BEGIN.
     """
     body = event + _U(HEADER_LENGTH)

@@ -354,8 +354,8 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
         plan: the description of the chunk, as a dump thread made it from this segment. The plan must not be joined with
             another plan yet.
         segment: the part of the binlog file to which the plan belongs.
-        resume: the last transaction boundary at or before the position at which planning began. The Gtid event of a
-            transaction that is open at this position lies there, and not in the segment.
+        resume: the byte offset of the last transaction boundary at or before the position at which planning began. If a
+            transaction is open at this position, its Gtid event begins at ``resume``, which may lie before the segment.
         read: a function that reads the binlog file.
         key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
     """
