@@ -235,10 +235,10 @@ def _euc(error: UnicodeError) -> tuple[str, int]:
 
 @functools.cache
 def _ibm() -> str:
-    """Return one string with IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, ordered by code.
+    """Return one string with IBM's extensions of Windows' code page 932 that Python's euc_jp lacks, in the order of
+    that code page.
 
-    EUC numbers these characters in the order of their codes, so that a character's index in the string follows from the
-    character's EUC code.
+    The characters have the same order in EUC, so that a character's index in the string follows from its EUC code.
     """
     pairs = (bytes((lead, trail)) for lead in (0xFA, 0xFB, 0xFC) for trail in range(0x40, 0xFD))
     found = "".join(pair.decode("cp932") for pair in pairs if pair[1] != _NO_TRAIL and pair <= _LAST_IBM)

@@ -247,8 +247,8 @@ def _walk(
     rows that ``out`` already has. If ``counts`` has entries, only the number of rows of each event is written, to
     ``counts``. An event with a malformed row then gets UNKNOWN, and the search goes on.
 
-    Return ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
-    continue.
+    Return ``(stop, event, offset, rows)``: a :class:`_Stop` (the reason to stop), and the values of ``e``, ``at`` and
+    ``rows`` with which to continue.
     """
     firsts, seconds, images = layouts.first, layouts.second, layouts.images
     row_event, row_middle, row_end, row_cell = out.event, out.middle, out.end, out.cell

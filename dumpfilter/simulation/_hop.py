@@ -299,8 +299,8 @@ def shaken(start, end, number, last, hop):
 
 @inner
 def message_after(carried, time, hop):
-    """Return the message size on the link ``hop`` after an outage, bytes. The reader had received ``carried`` bytes in
-    the time ``time`` before the outage, nanoseconds, and reports this rate.
+    """Return the message size on the link ``hop`` after an outage, bytes. The sender chooses it by the rate before the
+    outage: the reader received ``carried`` bytes in ``time`` nanoseconds.
 
     The function follows :func:`dumpfilter.dump.stream.pace.message_size`.
     """

@@ -925,7 +925,7 @@ def _applied(traffic: SetTraffic, applier: Hop, departing: Departing, crossed: C
     """Return the time at which a node has applied each transaction that it received, microseconds, rounded up.
 
     ``departing`` has the received transactions of the binlog set ``traffic``, and ``crossed`` their times of receipt.
-    ``applier`` is the node's speed of applying, and the filter of what it applies.
+    ``applier`` has the node's speed of applying, and the filter of the transactions that the node applies.
     """
     passes = traffic.sent(applier.filter)
     applied = np.zeros(len(traffic), np.int64)
@@ -1085,8 +1085,8 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
 
     ``flows`` has the arrivals over each path from an origin (a node that writes binlogs). If several paths bring one
-    origin's transactions, a transaction's first arrival counts. The delay ``group.delay``, which the routes of the
-    group do not contain, is not in the times.
+    origin's transactions, a transaction's first arrival counts. The caller must add ``group.delay`` to the times. This
+    is the part of the last link's delay that the routes do not contain.
     """
     if len(flows) == 1:
         return flows[0].arrived

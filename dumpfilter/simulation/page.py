@@ -36,8 +36,8 @@ _SECOND = 1_000_000
 
 
 class Look(NamedTuple):
-    """The line style of a variant (a way to bring the binlog to the slaves) in all plots. Colours are names of CSS
-    properties.
+    """The line style of a variant (a way to bring the binlog to the slaves) in all plots. ``colour`` and ``area`` are
+    the names, without dashes before them, of the CSS properties that have the colours.
     """
 
     name: str

@@ -205,7 +205,7 @@ class Run(Model):
 
 class Found(Model):
     """The result of a search for one node: the slowest rate, or the longest delay, of links with which the node's lag
-    stays within the limit. There may be none.
+    stays within the limit. There may be no such rate or delay.
     """
 
     node: str

@@ -682,8 +682,8 @@ def _since(traffic: plans.SetTraffic, first: int) -> plans.SetTraffic:
 
 
 def _outages(history: Sequence[Happening], shift: float) -> tuple[Outage, ...]:
-    """Return the times in which a link was down, as found in the link's ``history``. They are seconds since the first
-    commit of the run, so that a simulation can repeat the outages. An outage that has not ended has the end None.
+    """Return the times in which a link was down, as found in the link's ``history``. The times are seconds since the
+    first commit of the run, so that a simulation can repeat the outages. An outage that has not ended has the end None.
 
     ``shift`` is the time of the first commit on the clock of the history, seconds.
     """

@@ -689,8 +689,9 @@ class TestbedNode(abc.ABC):
     def hold_behind(self, seconds: float) -> None:
         """Keep the node's data ``seconds`` behind its sources; 0 ends the delay.
 
-        The seconds are added to the delay of the links to the node. A real replica applies each transaction so many
-        whole seconds after its commit instead. Raises TestbedError for a node that reads files or nothing.
+        ``seconds`` is added to the delay of the links to the node. For a real replica (MySQL or MariaDB server) it
+        becomes the delay of applying instead, rounded up to whole seconds. Raises TestbedError for a node that reads
+        files or nothing.
         """
         if not self.feeds:
             raise TestbedError(

@@ -483,7 +483,8 @@ class StartedServer(SqlNode):
 
     def _hold(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
-        replication (``SOURCE_DELAY``). Its unit is whole seconds, so that ``seconds`` is rounded up. 0 ends the delay.
+        replication (``SOURCE_DELAY``). ``seconds`` is rounded up, because the option takes whole seconds only. 0 ends
+        the delay.
 
         Raises NodeIsDown for a server that does not run.
         """

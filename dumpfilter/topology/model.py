@@ -337,8 +337,8 @@ class Node(Model):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of node, such as ``server``, whose characteristic field is set. A master or slave of dumpfilter has
-        none, and several are an error.
+        """The kinds of node, such as ``server``, whose first field in :data:`KEYS` is set. The tuple is empty for a
+        master or slave of dumpfilter. More than one kind is an error of the topology.
         """
         return tuple(kind for kind, (key, *_) in KEYS.items() if getattr(self, key) is not None)
 

@@ -454,7 +454,8 @@ def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
     """Return the checked topology of the given nodes. Masters that a slave needs, and that are missing, are added.
 
-    ``name`` is the topology's name in reports. Raises OptionError, whose text names the node and the remedy.
+    ``name`` is the topology's name in reports. Raises OptionError for nodes that make no valid topology; the text names
+    the node and the remedy.
     """
     return resolve(nodes, name)
 

@@ -89,7 +89,7 @@ def real_texts(raw: Bytes2) -> pa.StringArray:
 
 def by_number(text_of: Callable[[int], str], *, is_big: bool = False) -> Together:
     """Return a function that makes the texts of many unsigned integers, given a uint8 array with one row of bytes for
-    each integer. The function calls ``text_of`` once for each distinct integer.
+    each integer. The function calls ``text_of``, which makes the text of one integer, once for each distinct integer.
 
     With ``is_big`` the bytes of an integer are big-endian, otherwise little-endian.
     """
@@ -187,7 +187,8 @@ class StyledColumns(NamedTuple):
 
 
 class CellTexts:
-    """The texts of many cells (values of single columns in row images), made in pieces or at once.
+    """The texts of many cells (values of single columns in row images), made in pieces (:meth:`pieces`) or all at once
+    (:meth:`joined`).
 
     ``start`` and ``length`` are the byte ranges of the cells in ``data``. ``column`` has the index of each cell's
     column in ``styled``, which tells how values become text. NULL becomes the text that the column has for NULL.
@@ -375,8 +376,8 @@ def _members(names: list[str], value: int) -> str:
 
 def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
     def text(data: bytes, document: bytes | None) -> str:
-        """Return the JSON text of ``document``, the binary JSON before a partial update, after the changes ``data``.
-        With None, return an SQL expression that makes the changes.
+        """Return the JSON text of ``document``, the binary JSON before a partial update, after the changes ``data``. If
+        ``document`` is None, return an SQL expression that makes the changes.
         """
         if document is not None:
             return changed_document(document, data)

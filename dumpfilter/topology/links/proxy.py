@@ -625,8 +625,9 @@ def _prepare(sock: socket.socket, shape: LinkShape) -> None:
     """Set the options of a link's socket that must be set before it connects or listens. Accepted sockets inherit them.
     ``shape`` has the link's rate and delay, by which the receive buffer is sized.
 
-    A slow line hands over a message in pieces, each at its time. Nagle's algorithm would hold back the later ones until
-    the receiver's delayed acknowledgement. asyncio does not turn it off for accepted sockets of an unnamed protocol.
+    One option turns off Nagle's algorithm. A slow link writes a message to the socket in pieces, and the algorithm
+    would hold back each later piece until the receiver's delayed acknowledgement. asyncio turns the algorithm off only
+    for sockets whose protocol number is TCP's, and accepted sockets have the number 0.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
