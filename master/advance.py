@@ -100,7 +100,8 @@ class PlacedPlan(ABC):
         """
 
     def events(self, *, cached: bool = False) -> MessageBytes:
-        """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
+        """Return the bytes of the events of this planned chunk (one message to slaves). Set :attr:`committed_at`, the
+        Unix time of the chunk's first commit.
 
         With ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events
         cannot be read.
@@ -119,9 +120,9 @@ class PlacedPlan(ABC):
         return made
 
     def _fill(self, room: memoryview, ranges: npt.NDArray[np.int64], *, cached: bool) -> None:
-        """Read ``ranges`` of the binlog file into ``room``, and change the chunk's events there as the plan says. For
-        example, a rows event gets STMT_END_F if the master drops the event with this flag. Set :attr:`committed_at`,
-        the Unix time of the chunk's first commit.
+        """Read ``ranges`` of the binlog file into ``room``, and change the events of this planned chunk (one message to
+        slaves) there as the plan says. For example, a rows event gets STMT_END_F if the master drops the event with
+        this flag. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
 
         Each row of ``ranges`` (int64) has the offset in the file, the size, and the offset in ``room``. The chunk's
         events stand at the beginning of ``room``. After them stand other ranges that the caller reads at the same time,
@@ -216,8 +217,9 @@ class GrpcPlan(PlacedPlan):
         return [message]
 
     def _frames(self, size: int) -> Iterator[Frame]:
-        """Yield the frame of each of the chunk's gRPC messages: the serialized fields before and after the message's
-        events. Each message has at most ``size`` bytes of events.
+        """Yield the frame of each gRPC message of this planned chunk: the serialized fields before and after the
+        message's events. A large chunk is divided into several messages. Each message has at most ``size`` bytes of
+        events.
         """
         plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, total = self.positions, plan.size
@@ -442,9 +444,9 @@ class ReplicaEncoding:
         plans, most often one.
 
         ``plan`` lists the byte ranges of ``segment`` (scanned events) to send. The messages have stand-ins (empty
-        transactions) for the dropped transactions. A chunk with very many stand-ins gives several plans if the dump
-        reads a relay log, whose Gap events name the dropped transactions. ``told`` has the positions before and after
-        the chunk. ``place`` is the dump's position before the segment.
+        transactions) for the dropped transactions. Only a chunk from a relay log may have so many stand-ins that it
+        gives several plans. There, one Gap event stands for any number of dropped transactions. ``told`` has the
+        positions before and after the chunk. ``place`` is the dump's position before the segment.
         """
         source, resume = place.source, place.thread.resume
         whole = ReplicaPlan(plan, source, told)
@@ -608,7 +610,7 @@ class Step:
 
     @property
     def nbytes(self) -> int:
-        """The approximate memory of the step, bytes."""
+        """The approximate memory of this step (chunks of events to send), bytes."""
         plans = [piece.plan for piece in self.pieces if isinstance(piece, PlacedPlan)]
         return _STEP_BYTES + sum(array.nbytes for plan in plans for array in plan.arrays)
 
@@ -628,8 +630,9 @@ def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:
 
 
 def steps_from(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | DumpfilterError | None]:
-    """Return for each of ``places`` the next step of a dump (its next chunks), as :func:`step_from` does for one place.
-    The result has None where the binlog has no more events at present, and the error where a step cannot be made.
+    """Return for each of ``places`` the next step of a dump (its next chunks, which are messages to a slave), as
+    :func:`step_from` does for one place. The result has None where the binlog has no more events at present, and the
+    error where a step cannot be made.
 
     A place is a binlog position with the filter's state. All places lie in one scanned segment of a file, or have one
     position. The filters decide together, which takes less time, and filters that decide alike share their chunks.
@@ -713,8 +716,8 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
-    """Return the step (messages) that leads a dump from the end of a file, ``place``, to the beginning of the next
-    file, ``source``.
+    """Return the step that leads a dump from the end of a file, ``place``, to the beginning of the next file,
+    ``source``. The step has the messages to send at the change of the file.
     """
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
     end = place.encoding.notice(place, "end_of_file")

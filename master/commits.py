@@ -173,8 +173,8 @@ class Tail:
     def since(self, file: str, position: int) -> list[Commit]:
         """Return the complete transactions from ``position`` of the binlog file ``file`` on.
 
-        Return an empty list if the buffer has no transaction that begins at ``position``, for example because that
-        transaction is no longer in memory.
+        Return an empty list if this buffer of the newest events has no transaction that begins at ``position``, for
+        example because the transaction is too old.
         """
         if file != self._file:
             return []

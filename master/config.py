@@ -172,12 +172,14 @@ class ImposedFilter(FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter:
-        """The filter with the rules of this ``[[imposed]]`` table of the configuration file."""
+        """The filter with the rules of this ``[[imposed]]`` table of the configuration file, which the master applies
+        besides the slave's own filter.
+        """
         return self.filter_of(self.rules)
 
     @cached_property
     def who(self) -> Who:
-        """The condition that selects the slaves on which the filter is imposed."""
+        """The condition that selects the slaves on which the master's operator imposes this filter."""
         return Who(users=self.users, server_ids=self.server_ids, networks=self.networks)
 
     @property

@@ -275,13 +275,13 @@ class Dump:
         return await self._reader.call(enter)
 
     async def _next_step(self) -> Step | CommitStep | None:
-        """Begin to use a changed filter, and return the next chunks of the dump as a step. Wait for the binlog to grow
-        if it has no further events.
+        """Begin to use the slave's new filter if it has changed, and return the next chunks of the dump (messages to
+        the slave) as a step. Wait for the binlog to grow if it has no further events.
 
         Return None if the wait ended without events. The wait ends when the filter changes, when a heartbeat is due,
-        and when an empty message is due, at which a replica's connection can correct the replica's position. With the
-        option ``once``, after a drain, and at the end of a binlog that never grows again, the method does not wait for
-        growth.
+        and when an empty message is due, at which a replica's connection can correct the replica's position. The method
+        does not wait for growth with the option ``once``, for a slave that was drained (sent away), and at the end of a
+        binlog that never grows again.
 
         Raises Drained between two transactions when the operator has drained the slave. Raises BinlogError where the
         binlog is damaged.
@@ -354,8 +354,8 @@ class Dump:
     async def _without_own(
         self, place: DumpPlace, step: Step | CommitStep | None
     ) -> Step | CommitStep | None:
-        """Return ``step`` (the next chunks from ``place`` on) without the transactions that this slave must not get.
-        ``place`` is the dump's position with filter and state. Return None if there are no chunks.
+        """Return ``step`` (the next chunks, which are messages, from ``place`` on) without the transactions that this
+        slave must not get. ``place`` is the dump's position with filter and state. Return None if there are no chunks.
 
         The slaves with an equal filter share ``step``. If ``step`` may have transactions that this slave has already or
         has written itself, a step without these transactions is made for this slave alone. Otherwise ``step`` is
@@ -371,7 +371,7 @@ class Dump:
 
     async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
         """Find where the dump continues after the bytes that the slave has kept from an earlier dump
-        (``DumpOptions.kept``).
+        (``DumpOptions.kept``). They are the received part of a transaction in which the earlier dump broke off.
 
         Return the remaining chunks as a step, and the position at which the first of them begins. Return None if the
         kept bytes differ from those that the dump would send. Also return None if a transaction ends in the kept bytes,
@@ -413,8 +413,8 @@ class Dump:
             raise ended
 
     async def _check_new_domains(self, step: Step | CommitStep) -> None:
-        """Check a MariaDB slave's GTIDs again when ``step`` (the next chunks) brings the binlog's first transactions of
-        a domain. Raises ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
+        """Check a MariaDB slave's GTIDs again when ``step`` (the next messages to the slave) brings the binlog's first
+        transactions of a domain. Raises ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
         """
         gtids = self._start.gtid_set
         if not self._unknown_domains or gtids is None:

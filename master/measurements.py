@@ -61,7 +61,9 @@ MEASURED = Measurements()
 
 
 def _errors_of_calls(kind: type[DumpfilterError]) -> Iterator[type[DumpfilterError]]:
-    """Yield the classes of errors that a call may end with: those that have a gRPC status code of their own."""
+    """Yield those of the error class ``kind`` and its subclasses with which a gRPC call may end. These are the classes
+    with another gRPC status code than DumpfilterError has.
+    """
     if kind.grpc_code != DumpfilterError.grpc_code and kind.__module__.startswith(_OF_CALLS):
         yield kind
     for each in kind.__subclasses__():

@@ -71,8 +71,8 @@ T = TypeVar("T")
 
 
 class Saved(State, Generic[T]):
-    """The content of one state file (of slaves' counts, drains or changed filters), as pydantic checks it: a list of
-    entries.
+    """The content of one state file (of slaves' counts, of drains, which are orders to send slaves away, or of changed
+    filters), as pydantic checks it: a list of entries.
     """
 
     entries: list[T] = Field(default_factory=list)

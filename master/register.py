@@ -182,7 +182,8 @@ class CounterBook:
             return found
 
     def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> None:
-        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
+        """Record the binlog position that a slave's dump has reached, and add the counts of the chunk (message of
+        events) that the slave was sent last.
 
         ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered,
         and neither sent nor dropped yet, do not count as read. All dumps run in one thread, so that no lock is needed.
@@ -302,7 +303,7 @@ class RegisteredSlave:
     def weight(self) -> int:
         """The approximate memory of the slave's registration, bytes. Most of it is for the rules of the present filter
         and of the slave's last few former filters. The register keeps the former filters, because the slave may need
-        the XA COMMIT or XA ROLLBACK of transactions that they sent.
+        the XA COMMIT or XA ROLLBACK of transactions that passed these filters.
         """
         filters = [one.filter for one in (self.flags, *self.earlier)]
         origin = self.origin or OriginFilter()
@@ -538,8 +539,9 @@ class Register:
     def _change(
         self, slave: RegisteredSlave, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]
     ) -> None:
-        """Give a slave the filter ``rule_filter``, the imposed filters ``imposed``, and the present write rules, also
-        in its running dump. Do nothing if they decide as the slave's present ones. The caller holds the lock.
+        """Give a slave the filter ``rule_filter``, the filters ``imposed`` (imposed by the operator), and the master's
+        present write rules (like ``--binlog-do-db``), also in its running dump. Do nothing if these filters decide as
+        the slave's present filters. The caller holds the lock.
         """
         flags = self._flags(rule_filter, imposed)
         if flags is slave.flags:
@@ -586,8 +588,9 @@ class Register:
                 self._change(slave, slave.filter, slave.imposed)
 
     def change_imposed(self, imposed: tuple[ImposedFilter, ...]) -> None:
-        """Impose the filters ``imposed`` on slaves that register from now on, and on registered real replicas. Running
-        dumps of real replicas use them from their next transaction on.
+        """Impose the operator's filters ``imposed`` on slaves that register from now on, and on registered real
+        replicas, besides their own filters. A running dump of a real replica uses the new filters from its next
+        transaction on.
 
         A registered slave of dumpfilter keeps the filters that were imposed on it when it registered, because only the
         answer to a registration tells the slave its imposed filters.
@@ -599,8 +602,8 @@ class Register:
                     self._change(slave, slave.filter, imposed_on(imposed, slave.peer))
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
-        """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on
-        it, and the master's write rules together.
+        """Return the verdicts (send or drop) about tables and statements by all filters for a slave together. These are
+        the slave's own filter, those that the operator imposes, and the master's write rules (like ``--binlog-do-db``).
 
         Slaves with equal filters get one shared object. Only slaves with the same object can share the messages of
         their dumps. The caller holds the lock.
@@ -679,7 +682,8 @@ class Register:
         return slave.dump == dump and slave.slave_id in self._slaves
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
-        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
+        """Record the binlog position that a slave's dump has reached, and add the counts of the chunk (message of
+        events) that the slave was sent last.
 
         ``counts`` is None for a message without counts, such as a heartbeat.
         """

@@ -402,7 +402,9 @@ class DumpFilterService:
         return self._reader
 
     async def opened_reader(self) -> SharedReader:
-        """Return :attr:`reader`, which an edge opens on first use. Raises BinlogError as the property does."""
+        """Return :attr:`reader`. An edge (a slave that serves its relay log) opens the reader on first use. Raises
+        BinlogError as the property does.
+        """
         return self.reader
 
     @property
@@ -419,8 +421,9 @@ class DumpFilterService:
         self.register.remove_all(lambda slave: Drain(Who(), SHUTTING_DOWN).error())
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.RegisterResponse:
-        """Register a slave with its filter. Return the slave's id, the filters imposed on it, warnings about its
-        filter, and properties of the server that wrote the binlog, such as its version.
+        """Register a slave with its filter. Return the slave's id, the filters that the master's operator imposes on
+        the slave, and warnings about the slave's filter. Also return properties of the server that wrote the binlog,
+        such as its version.
 
         Raises AccessDenied for a wrong user or password, OptionError for a wrong request, and AlreadyRegistered when
         the UUID or server id is in use. Raises other kinds of DumpfilterError, for example for a drained slave.
@@ -525,8 +528,8 @@ class DumpFilterService:
 
     @contextlib.contextmanager
     def _noting_refusal(self, peer: Peer) -> Iterator[None]:
-        """Record an error that the ``with`` block raises, if slaves stop at it, and raise the error again. The master's
-        status then shows the slave as refused.
+        """Record that the slave ``peer`` was refused, if the ``with`` block raises an error after which a slave stops.
+        The master's status then shows the slave as refused. The error is raised again in any case.
         """
         try:
             yield
@@ -581,8 +584,9 @@ class DumpFilterService:
             )
 
     def reconfigure(self, config: MasterConfig) -> int:
-        """Put the users, the imposed filters and the filters of real replicas of ``config`` into force. Return the
-        number of registrations of slaves that have ended. Only one thread at a time calls this method.
+        """Put the users, the filters that the operator imposes on slaves, and the filters of real replicas in
+        ``config`` into force. Return the number of registrations of slaves that have ended. Only one thread at a time
+        calls this method.
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
@@ -601,8 +605,8 @@ class DumpFilterService:
         """Return the error with which a slave's registration must end under the present configuration. Return None if
         the registration may stay.
 
-        A registration ends if other filters are imposed on the slave now. The registration of a dumpfilter slave also
-        ends if its user is gone or has another password.
+        A registration ends if the operator now imposes other filters on the slave. The registration of a dumpfilter
+        slave also ends if its user is gone or has another password.
         """
         config = self.config
         # The replication port itself ends the connections of real replicas whose accounts have changed.

@@ -90,8 +90,8 @@ QUIET_SECONDS = 0.05
 
 
 class Follower(Protocol):
-    """The interface of a dump that waits at the end of the binlog and can send new commits at once, before they are
-    read from the file.
+    """The interface of a dump that waits at the end of the binlog and can send new commits from memory at once, without
+    a read of the file.
 
     :class:`SharedReader` calls :meth:`take` in the same iteration of the asyncio loop in which the commits arrive.
     """
@@ -115,8 +115,8 @@ class Follower(Protocol):
 
 
 class Waiter:
-    """The waiting state of one dump, which may wait in the asyncio loop for its next step (the next chunks). Other
-    threads can wake the dump by this object.
+    """The waiting state of one dump, which may wait in the asyncio loop for its next step (the next messages to its
+    slave). Other threads can wake the dump by this object.
     """
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
@@ -141,8 +141,8 @@ class Waiter:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A request for the next step (the next chunks) from one place, with the dumps that wait for the answer. A place is
-    a binlog position with the filter and the dump's state.
+    """A request for the next step (the next messages to slaves) from one place, with the dumps that wait for the
+    answer. A place is a binlog position with the filter and the dump's state.
     """
 
     place: DumpPlace
@@ -312,9 +312,8 @@ class SharedReader:
         """End the wait of a dump when the timer of ``waiter``, the dump's waiting state, has run out. The dump then
         sends a heartbeat, for example.
 
-        A :class:`Follower`, a dump that can send new commits in the middle of its wait, may have done so. Its heartbeat
-        is then due later than the timer said. In this case the dump is not woken, and the timer is set to the later
-        time.
+        A dump that is a :class:`Follower` can send new commits during its wait. Afterwards the dump's heartbeat is due
+        later than the timer says. In this case the dump is not woken, and the timer is set to the later time.
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
@@ -381,9 +380,9 @@ class SharedReader:
         return False
 
     def _begin_planning(self, here: bool = False) -> None:
-        """Plan the queued requests of dumps for their next chunks, so that it is decided which events are sent. Worker
-        threads do this or, with ``here``, this iteration of the asyncio loop. For little work the loop takes less time
-        than a hand-over to a thread.
+        """Plan the queued requests of dumps for their next chunks (messages to slaves), so that it is decided which
+        events are sent. Worker threads do this or, with ``here``, this iteration of the asyncio loop. For little work
+        the loop takes less time than a hand-over to a thread.
         """
         while self._queue and (here or not self._is_planning):
             _, group = self._queue.popitem(last=False)
@@ -406,8 +405,8 @@ class SharedReader:
         self._later(finish)
 
     def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Make the next steps for requests that concern one segment (a scanned part of a file). Return three results:
-        the answer to each request, the watcher's generation, and the end of the binlog.
+        """Make the next steps (chunks to send) for requests that concern one segment (a scanned part of a file). Return
+        three results: the answer to each request, the watcher's generation, and the end of the binlog.
 
         The generation is a number that grows with the binlog, taken before the binlog was read. By it the caller
         notices growth during the planning. The end (file, position and generation) is None unless a step leads to the
@@ -596,8 +595,9 @@ class SharedReader:
         self._enqueue(rest)
 
     def _recent_step(self, place: DumpPlace) -> CommitStep | None:
-        """Return the next step (chunks) from ``place``, a dump's position and state, over received commits that are
-        still in memory. Return None if there are no such commits, or if the dump must read them from the file.
+        """Return the next step (message to the slave) from ``place``, a dump's position and state. The step has
+        received commits that are still in memory. Return None if there are no such commits, or if the dump must read
+        them from the file.
         """
         if place.source is not self._live:
             return None
@@ -653,8 +653,8 @@ class SharedReader:
                 self._wake_after(waiter, seconds)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
-        """Remove the cached steps and messages of these files. The disk space of a purged file is freed once no object
-        holds the file open.
+        """Remove the cached messages of these files from memory, and the cached steps, which say what to send. The disk
+        space of a purged file is freed once no object holds the file open.
         """
         gone = set(files)
         self._recent_steps.clear()
@@ -680,8 +680,8 @@ class SharedReader:
         return kept
 
     def prepare(self, step: Step, number: int) -> None:
-        """Begin to plan the step after ``step`` for a dump that is about to send a chunk near the end of ``step``.
-        ``number`` is the index of the next chunk in the step.
+        """Begin to plan the step after ``step`` (chunks to send one after another) for a dump that is about to send a
+        chunk near the end of ``step``. ``number`` is the index of the next chunk in the step.
         """
         after = step.after
         if (

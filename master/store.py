@@ -621,10 +621,10 @@ class BinlogStore:
         """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin. Return None
         if the binlog does not tell these GTIDs.
 
-        The GTIDs are read from the file's Previous_gtids or Gtid_list event, and from the head of a relay log file. A
-        relay log file lacks the GTIDs if its slave began in the middle of its master's file. In this case the method
-        takes the GTIDs before a later relay log file, and leaves out those that this relay log has received. Raises
-        PositionError if no later file tells the GTIDs.
+        The GTIDs are read from the file's Previous_gtids or Gtid_list event, and from the head (the first events) of a
+        relay log file. A relay log file lacks the GTIDs if its slave began in the middle of its master's file. In this
+        case the method takes the GTIDs before a later relay log file, and leaves out those that this relay log has
+        received. Raises PositionError if no later file tells the GTIDs.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

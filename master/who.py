@@ -267,7 +267,9 @@ class Drain:
 
     @property
     def ends_with_master(self) -> bool:
-        """Whether the drain is part of the master's shutdown. The next run of the master does not restore it."""
+        """Whether the drain (order to send slaves away) is part of the master's shutdown. If so, the next run of the
+        master does not restore the drain.
+        """
         return self.who == Who() and self.reason == SHUTTING_DOWN
 
     def error(self) -> Drained:
@@ -303,8 +305,8 @@ class Drains:
             del self._found[peer]
 
     def drain(self, who: Who, reason: str = "") -> Drain:
-        """Drain the slaves that ``who`` selects: their dumps end, and the master refuses them from now on. Return the
-        drain.
+        """Drain (send away) the slaves that ``who`` selects, so that their dumps end and the master refuses them from
+        now on. Return the drain.
 
         A second drain with an equal ``who`` replaces only the reason. Raises OptionError when MOST_DRAINS drains are in
         force; a drain of all slaves is always possible.

@@ -207,7 +207,7 @@ class Receiver:
 
     def _origin(self) -> dict[str, str]:
         """Return the fields of a head event, which the slave writes into the relay log to name the master of the next
-        events: ``master_uuid``, ``names`` (collation) and ``retrieved`` (the GTIDs received so far).
+        events. The fields are ``master_uuid``, ``names`` (collation) and ``retrieved`` (the GTIDs received so far).
         """
         return {
             "master_uuid": self._master_uuid,

@@ -188,7 +188,7 @@ class RelayLog(LogWriter[GrowingFile]):
         """Return the format description event of the newest relay log file, as raw bytes.
 
         The slave compares the event with the master's, to notice that the master's file was replaced. Raises
-        RelayLogDamaged when the head of the file is damaged.
+        RelayLogDamaged when the beginning of the file is damaged.
         """
         return read_head(self.directory / self.names[-1]).format_description.raw
 

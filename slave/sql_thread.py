@@ -120,9 +120,9 @@ def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     RelayLogDamaged when the file cannot be read or an event is damaged, and BinlogUnreadable when the file cannot be
     read now (:func:`.relay_log.unusable`).
 
-    If the file ends before ``end``, RelayLogDamaged is raised before the first event. Such a file may even lack a part
-    of its head, the first events, which name the master and its collation. The applier must not save a position in such
-    a file.
+    If the file ends before ``end``, RelayLogDamaged is raised before the first event. The first events (the head),
+    which name the master and its collation, may then be incomplete, too. The applier must not save a position in such a
+    file.
     """
     try:
         size = path.stat().st_size

@@ -67,8 +67,8 @@ class Target(Protocol):
     def state(self) -> dict[str, Any]:
         """Return the target's state after the last commit, as values that JSON can represent.
 
-        The slave saves the state in ``relay-log.info``, and gives it to :meth:`restore` after a restart. What the state
-        has to contain is the target's own choice.
+        The slave saves the state in ``relay-log.info``, and gives it to :meth:`restore` after a restart. Each class of
+        targets chooses what the state contains, for example counts and hashes.
         """
 
     def restore(self, state: dict[str, Any]) -> None:
