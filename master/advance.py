@@ -298,8 +298,8 @@ class GrpcEncoding:
 def counts_to_proto(counts: Counts) -> pb.Counts:
     """Return the gRPC message with the counts of events, bytes and transactions of one chunk or of a whole dump.
 
-    The number of dropped bytes is negative when the rest of a compressed transaction needs more bytes than the whole
-    transaction. The message then has 0. The message leaves out ``bytes_gtid``, the size of the empty transactions that
+    A compressed transaction that is sent in part may become larger than the whole. The number of dropped bytes is then
+    negative, and the message has 0. The message leaves out ``bytes_gtid``, the size of the empty transactions that
     replace dropped ones, because only real replicas get these.
     """
     return pb.Counts(

@@ -72,8 +72,8 @@ _MOST_DECISIONS = 10_000
 
 
 class OtherEvents(Exception):
-    """The exception for received events that are no plain row changes, such as DDL or XA. The dump thread must decide
-    them, because this module caches decisions for plain row changes only.
+    """The exception for received events that are no plain row changes, such as DDL or XA. Each dump decides about such
+    events itself when it reads the file, because this module caches decisions for plain row changes only.
     """
 
 
@@ -417,7 +417,7 @@ class Decider:
 
     def drops(self, place: DumpPlace, commits: Iterable[Commit]) -> bool:
         """Tell whether a dump at ``place`` (position, filter and state) surely drops all of the received transactions
-        ``commits``. Return False, too, if this is only known once the dump has read them from the file.
+        ``commits``. Return False, too, if the dump must read the transactions from the file to decide.
         """
         thread = place.thread
         if not thread.decides_by_flags:
@@ -431,7 +431,8 @@ class Decider:
     def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
         """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
 
-        The message equals the one that :class:`~dumpfilter.master.advance.GrpcPlan` makes of the dump thread's plan.
+        The message equals the one that :class:`~dumpfilter.master.advance.GrpcPlan` makes when a dump reads the
+        transactions from the file.
         """
         completed = [self._numbered(part.commit) for part in parts]
         gaps: list[Gap] = []

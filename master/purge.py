@@ -270,8 +270,9 @@ class StoreExpiry:
         return len(names) - 1
 
     def _held(self, names: list[str], wanted: int) -> tuple[int, list[KnownSlave]]:
-        """Find out which of the ``wanted`` oldest files among ``names`` slaves still need. Return how many of the
-        oldest no slave needs, and the slaves that need one of the ``wanted`` files.
+        """Find the slaves that keep old files from being removed. ``names`` are all files, oldest first, of which the
+        ``wanted`` oldest shall be removed. Return how many files from the oldest on no slave needs, and the slaves that
+        need one of the ``wanted`` files.
         """
         places = {name: number for number, name in enumerate(names)}
         oldest = time.time() - self._service.known_slaves.keep_seconds

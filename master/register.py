@@ -505,7 +505,7 @@ class Register:
         """End the registration of each slave for which the function ``reason`` returns an error, and return these
         slaves. A slave for which ``reason`` returns None stays.
 
-        A running dump of such a slave ends with the error. If the error is NotRegistered, the slave will register
+        The running dump of a removed slave ends with the error. If the error is NotRegistered, the slave will register
         again, and may still need the end of XA transactions that its former filter sent. The register therefore keeps a
         copy of the registration, without a dump and under a new id.
         """

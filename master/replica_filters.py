@@ -292,8 +292,8 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
-    """Raise OptionError if the rule texts that a replica shows have more or longer rules than a filter may have. A
-    hostile replica could otherwise fill the master's memory. ``texts`` has one text for each kind of rule.
+    """Raise OptionError if the filter rules that a replica shows are too many or too long. A hostile replica could
+    otherwise fill the master's memory. ``texts`` has one text for each kind of rule.
     """
     if sum(map(len, texts.values())) > MAX_RULES_TEXT:
         raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
@@ -671,7 +671,7 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
 
     The warning says that the replica would apply events that the master drops (drift), or that drift cannot be
     excluded. The text is empty if there is no drift. A comma in the replica's rules may separate two rules or belong to
-    a name. The warning is sure if there is drift when every comma separates two rules, which is most likely.
+    a name. Most likely every comma separates two rules. The warning is sure if there is drift in this reading.
     """
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:

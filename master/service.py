@@ -481,11 +481,11 @@ class DumpFilterService:
 
     @contextlib.contextmanager
     def _auditing_refusal(self, call: str, account: str, peer: str, **details: int) -> Iterator[None]:
-        """Write a DumpfilterError that the ``with`` block raises to the audit log, as the result of the call ``call``,
-        and raise the error again.
+        """Write a line to the audit log, as the result of the call ``call``, if the ``with`` block raises a
+        DumpfilterError. The error is raised again.
 
         ``account`` is the user name and ``peer`` the address of the client; ``details`` are further fields of the line.
-        Lines are suppressed when a stranger causes many. TryLater is not written.
+        Lines are suppressed when a stranger causes many. No line is written for TryLater.
         """
         try:
             yield
@@ -670,7 +670,8 @@ class DumpFilterService:
         """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
         Raises NotRegistered for an unknown slave id.
 
-        Each call restarts the timeout after which the slave's dump ends. The gRPC port has already done this.
+        A slave that makes no calls for a certain time loses its dump. The gRPC port restarts this timeout at each call,
+        so that this method need not.
         """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()

@@ -287,7 +287,7 @@ class Drain:
 class Drains:
     """The drains (the operator's orders to send slaves away) in force. Thread-safe.
 
-    Each function of ``on_change`` is called after every change, without the lock. A look-up is cheap, because a dump
+    Each function of ``on_change`` is called after every change, without the lock. Look-ups are cached, because a dump
     does one after every message, and an operator may drain thousands of slaves one by one.
     """
 

@@ -798,8 +798,8 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The error that ended a thread of any channel first, among the newest runs of all threads. None if no thread
-        was ended by an error.
+        """The earliest error by which a thread of any channel ended. Only the newest run of each thread is considered.
+        None if no error ended these runs.
         """
         failed = [
             one for channel in self.channels for one in (channel.io, channel.sql) if one.error is not None

@@ -302,12 +302,13 @@ def _context(tls: ClientTls) -> ssl.SSLContext:
 def _handshake(
     context: ssl.SSLContext, host: str, port: int, stopped: Callable[[], bool], deadline: float
 ) -> bytes | None:
-    """Connect and make a TLS handshake. Return the master's certificate as DER after the master's first byte has come.
+    """Connect and make a TLS handshake. Then wait for the master's first byte, and return the master's certificate as
+    DER.
 
     Return None if the master completes the handshake and then closes the connection. In TLS 1.3 a server checks the
-    client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate, or
-    misses one, closes the connection without a reason. Raises SSLError when the handshake fails, and Unreachable when
-    no server answers until ``deadline`` (``time.monotonic``), or the slave is stopping.
+    client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate, or gets
+    none although it requires one, closes the connection without a reason. Raises SSLError when the handshake fails, and
+    Unreachable when no server answers until ``deadline`` (``time.monotonic``), or the slave is stopping.
     """
     answer: Future[bytes | None] = Future()
 

@@ -300,8 +300,8 @@ time COUNTING_SINCE is left out, although a file has it, because the console sho
 
 
 class FilterHits(Facts[tuple[str, str, int]]):
-    """The table ``dumpfilter.filter_hits``: the number of uses of each kind of filter rule since the channel was first
-    started.
+    """The table ``dumpfilter.filter_hits``: the number of uses (matches with events) of each kind of filter rule since
+    the channel was first started.
 
     A row is a tuple of the channel's name, the kind's option such as ``replicate-do-db``, and the number of uses.
     Unlike COUNTER of ``replication_applier_filters``, the numbers survive a change of the filter and a restart.
@@ -329,7 +329,7 @@ _NO_VALUES = {ColumnType.TEXT: "", ColumnType.INTEGER: 0, ColumnType.TIMESTAMP: 
 
 def _row(columns: Iterable[Column], values: Mapping[str, Any]) -> list[Any]:
     """Return a row of a server's table with the given ``columns``. ``values`` has the values of some columns by name.
-    Each other column gets the value that stands for nothing in its type.
+    Each other column gets an empty text, 0 or the zero timestamp, by its type.
     """
     return [values[one.name] if one.name in values else _NO_VALUES[one.type] for one in columns]
 

@@ -355,7 +355,8 @@ class IoThread(ChannelThread):
     def _reason_to_retry(self, error: Exception) -> str:
         """Return the reason of a failure as text, if another attempt to connect may succeed.
 
-        Otherwise raise ``error``, or the error of dumpfilter for its gRPC status, such as PositionError.
+        Otherwise raise ``error``. In place of a gRPC error, raise the DumpfilterError for its status code, such as
+        PositionError.
         """
         match error:
             case grpc.FutureCancelledError():

@@ -446,8 +446,8 @@ def _uuid(told: str, server_id: int) -> str:
     """Return the UUID under which a replica is registered. ``told`` is the UUID that the replica reports; empty for
     none.
 
-    A replica that reports no valid UUID, such as MariaDB's, gets a UUID that is made of its server id. A program with
-    server id 0 gets a random UUID, because any number of them may read at the same time.
+    A replica that reports no valid UUID, such as a MariaDB server, gets a UUID that is made of its server id. A program
+    with server id 0 gets a random UUID, because any number of them may read at the same time.
 
     >>> _uuid("", 101)
     '00000000-0000-0000-0000-000000000101'
