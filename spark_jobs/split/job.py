@@ -139,7 +139,7 @@ def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
     its content. The split then has nothing to do.
 
     None if the job must run: for an empty or missing directory, and with ``overwrite``. Raises OutputError if the
-    directory has anything else that the job may not replace.
+    directory has anything else that the job may not replace, such as a split of damaged binlogs.
     """
     if not directory.exists():
         return None
@@ -150,10 +150,11 @@ def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
     if not (directory / MANIFEST).exists():
         raise OutputError(f"{directory}: holds files that no split wrote; name another directory")
     there = Manifest.load(directory)
-    if not overwrite and there.job != job:
+    # A repaired file may have its former size and time, by which the job knows it.
+    if not overwrite and (there.job != job or any(one.damage for one in there.source)):
         raise OutputError(
-            f"{directory}: holds the split of other binlogs, or with other options; name another directory "
-            "or use --overwrite"
+            f"{directory}: holds the split of other or damaged binlogs, or with other options; name another "
+            "directory or use --overwrite"
         )
     return None if overwrite else there
 
@@ -580,6 +581,9 @@ def split(
         work = staging.path
 
         def task_of(indexed: IndexedSet) -> Callable[[Sequence[Range]], list[None]]:
+            if any(one.damage for one in indexed.files):
+                # No run may continue where another one found other damage.
+                _prepare(Path(work), "damaged")
             plan = PlanRange(
                 options=options,
                 specification=options.specification,
@@ -628,11 +632,9 @@ def _digest(addresses: Sequence[str], options: SplitOptions) -> str:
     """Return a digest of the job's inputs: source files and options. Two runs of the same job have equal digests, so
     the second can use the first one's files.
     """
+    versions = [(file_name(one), version_of(one)) for one in addresses]
     about = [
-        [
-            one and (file_name(one.path), one.size, one.modified, one.digest)
-            for one in map(version_of, addresses)
-        ],
+        [(name, one and (one.size, one.modified, one.digest)) for name, one in versions],
         repr(options.specification),
         (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
         (options.range_size, options.block_size),

@@ -17,7 +17,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
@@ -35,6 +35,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
+from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, open_file, reused_buffer
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
@@ -129,7 +130,9 @@ class RangePlan(NamedTuple):
     unassigned: int
     """The number of transactions of which no output receives an event."""
     found: FileIndex | None = None
-    """The data that the planning task found about the range, such as the offset at which its last transaction ends."""
+    """The data that the planning task found about the range, such as the offset at which its last transaction ends. The
+    file's path and name are empty.
+    """
 
     def save(self, path: Path) -> None:
         """Save the plan in the file ``path``, for the driver and for the task that copies the bytes. The plan says
@@ -376,7 +379,7 @@ class PlanRange(ReadRanges):
         if target.exists():
             found = RangePlan.load(target, with_pieces=False).found
             assert found is not None
-            indexes_of_task().append(found)
+            indexes_of_task().append(replace(found, path=wanted.path, name=file_name(wanted.path)))
             return
         with open_file(wanted.path) as file:
             names = self.names._replace(family=file.format_description.family)
@@ -394,7 +397,8 @@ class PlanRange(ReadRanges):
                 for block in self.blocks(file, wanted, subjects, sources)
             )
             plan = plan_of(parts, owners.names, sources)
-        plan._replace(found=indexes_of_task()[-1]).save(target)
+        # JSON has no paths that are not UTF-8.
+        plan._replace(found=replace(indexes_of_task()[-1], path="", name="")).save(target)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.spark_jobs.split.job import SplitOptions, TransactionSpans
 from dumpfilter.spark_jobs.split.ownership import NamedBinlog, Specification
-from tests.spark_jobs.here import Made, split_here
+from tests.spark_jobs.here import Made, run_here, split_here
 from tests.spark_jobs.walking import ORACLE, check_parts, walk
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
 
@@ -73,6 +74,31 @@ def test_skip_takes_a_damaged_file_as_far_as_it_is_whole(copied: Path, tmp_path:
     os.truncate(cut / "bin.000001", first.end)
     assert 0 < first.end <= 100_000
     check_parts(cut / "bin.index", made)
+
+
+def test_a_damaged_file_is_repaired(copied: Path, tmp_path: Path) -> None:
+    """The file then has its former size and time. The split is not done, and continues no killed one."""
+    path, out, work = copied.with_name("bin.000001"), tmp_path / "out", tmp_path / ".out.split-work"
+    skip = SplitOptions(on_corrupt="skip", range_size=8000)
+    times = path.stat()
+    flip(path, 100_000)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
+        done = run_here(function, tasks, label)
+        if label == "writing":
+            shutil.copytree(work, tmp_path / "killed")
+        return done
+
+    split_here(copied, out, skip, run)
+    flip(path, 100_000)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(OutputError, match="damaged binlogs"):
+        split_here(copied, out, skip)
+    shutil.rmtree(out)
+    (tmp_path / "killed").rename(work)
+    check_parts(copied, split_here(copied, out, skip))
+    assert nothing_but(tmp_path, "set", "out")
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "head"])
@@ -229,6 +255,11 @@ def test_another_split_begins_between_the_two_renames(
     split_here(copied, out, SplitOptions(overwrite=True))
     check_parts(copied, split_here(copied, out))
     assert nothing_but(tmp_path, "set", "out")
+
+
+def test_a_path_that_is_not_utf_8(copied: Path, tmp_path: Path) -> None:
+    index = copied.parent.rename(tmp_path / os.fsdecode(b"caf\xe9")) / copied.name
+    check_parts(index, split_here(index, tmp_path / "out", SMALL))
 
 
 def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from dumpfilter.base.errors import OutputError
 from dumpfilter.spark_jobs.split.job import split
+from tests.dump.test_xa import Made
 from tests.spark_jobs.cluster import QUICK
 from tests.spark_jobs.here import run_here
 from tests.spark_jobs.split.dying import (
@@ -30,6 +31,7 @@ from tests.spark_jobs.split.dying import (
     start,
     stop_processes,
 )
+from tests.support import binlogs_in
 
 DEADLINE = 120.0
 """Seconds to wait until a process reaches the wanted state."""
@@ -55,7 +57,30 @@ def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
     return contents(output)
 
 
-def test_killed_before_any_of_its_steps(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+def _with_xa(source: Path, folder: Path) -> Path:
+    """Write an XA transaction that ends in another file than it was prepared in, and after it the files of ``source``.
+    Return the index file of all.
+    """
+    made = Made()
+    made.prepare("a", "shop", "logs")
+    made.next_file()
+    made.finish("a")
+    index = made.write(folder)
+    for number, path in enumerate(binlogs_in(source.parent), 3):
+        shutil.copy(path, folder / f"bin.{number:06}")
+        with index.open("a") as file:
+            file.write(f"./bin.{number:06}\n")
+    return index
+
+
+@pytest.mark.parametrize("has_xa", [False, True], ids=["guessed", "not guessed"])
+def test_killed_before_any_of_its_steps(
+    source: Path, whole: dict[str, bytes], tmp_path: Path, has_xa: bool
+) -> None:
+    if has_xa:
+        source = _with_xa(source, tmp_path / "source")
+        split(source, tmp_path / "whole" / "out", run_here, options())
+        whole = contents(tmp_path / "whole" / "out")
     calls = count_calls(source, tmp_path / "counted" / "out", options())
     moments = random.Random(1).sample(range(1, calls + 1), 5)
     # Always test the last steps, in which the output directory appears.
