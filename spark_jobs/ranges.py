@@ -670,9 +670,10 @@ _SEARCHED = 1 << 20
 _OPENED = 16
 """The number of files that are divided at once. A read of a remote file waits for a reply."""
 
-_MOST_GUESSED = 256 << 20
-"""The maximum size of a guessed range (a part of a file that one task reads), bytes. If a range would be larger, the
-index pass divides the set. The index pass can divide a file without GTIDs, too, so that several tasks read it.
+_MOST_GUESSED = 4
+"""The factor by which a guessed range (a part of a file that one task reads) may be larger than ranges should be. If a
+range would be larger, the index pass divides the set. The index pass can divide a file without GTIDs, too, so that
+several tasks read it.
 """
 
 
@@ -696,11 +697,11 @@ def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | No
 def _guess_ranges(part: FilePart, range_size: int) -> tuple[FileIndex, list[Range]]:
     """Divide a binlog file into ranges (sequences of complete transactions, one for each task) of about ``range_size``
     bytes, without reading all of it. Return the ranges, and an index whose time intervals contain only one transaction
-    of each range.
+    of each range, and one near the file's end.
 
     A range begins where bytes look like the beginning of a transaction. If no transaction begins there, the task that
     reads the preceding range fails. Raises BinlogError if the file cannot be opened, or if a range is larger than
-    :data:`_MOST_GUESSED`.
+    four times ``range_size`` and than 4 MiB.
     """
     with open_file(part.path) as file:
         index = FileIndex(part.number, part.path, file.name, format_description=file.format_description.raw)
@@ -713,8 +714,11 @@ def _guess_ranges(part: FilePart, range_size: int) -> tuple[FileIndex, list[Rang
                 times.append(time)
                 bounds += [offset] if len(times) > 1 else []
             offset += range_size
+        # With the time of its first transaction alone, a file of one range would seem to last no time.
+        if (found := _begin_of_transaction(file, max(bounds[-1], index.end - _SEARCHED))) is not None:
+            times.append(found[1])
     bounds.append(index.end)
-    if max(np.diff(bounds)) > max(range_size, _MOST_GUESSED):
+    if max(np.diff(bounds)) > _MOST_GUESSED * max(range_size, _SEARCHED):
         raise BinlogUnsupported(
             "few transactions begin with a Gtid event that tells its position", file=file.name
         )
@@ -752,24 +756,55 @@ def read_set(
     Raises the errors of :func:`parts_of`, of :func:`index_parts` and of the tasks.
     """
     parts = parts_of(source)
-
-    def results_of(indexed: IndexedSet) -> list[tuple[S, list[FileIndex]]]:
-        task = partial(_with_indexes, task_of(indexed))
-        groups = grouped(indexed.ranges, options.range_size, run)
-        return run(task, groups, label, amount=amount_of(indexed.ranges)) or [task(())]
-
+    # The results of a wrong guess are freed before the files are read again.
     with suppress(BinlogError):
-        guess = partial(_guess_ranges, range_size=options.range_size)
-        guessed = ThreadRunner(_OPENED)(guess, parts, "dividing")
-        ranges = tuple(_numbered(ranges for _, ranges in guessed))
-        found = results_of(IndexedSet(tuple(index for index, _ in guessed), ranges, is_guessed=True))
-        indexes = groupby(chain(*(of_group for _, of_group in found)), lambda one: one.number)
-        files = tuple(_joined(list(of_file)) for _, of_file in indexes)
-        indexed = IndexedSet(files, ranges, is_guessed=True)
-        if not indexed.has_xa:
-            return indexed, [result for result, _ in found]
+        if (found := _read_guessed(parts, run, options, task_of, label)) is not None:
+            return found
     indexed = index_parts(parts, run, options)
-    return indexed, [result for result, _ in results_of(indexed)]
+    return indexed, read_ranges(indexed, run, options, task_of(indexed), label)[0]
+
+
+def read_ranges(
+    indexed: IndexedSet, run: Runner, options: ReadOptions, task: Callable[[Sequence[Range]], S], label: str
+) -> tuple[list[S], list[FileIndex]]:
+    """Read the ranges (parts of files) of a binlog set in tasks of :class:`ReadRanges`, as :func:`read_set` does.
+    Return the tasks' results, and an index of each range, both in binlog order. Such an index has the data that the
+    task found in the range.
+
+    ``run`` executes the tasks, in threads or on Spark. ``label`` names the work for the progress bar. Raises the errors
+    of the tasks.
+    """
+    groups = grouped(indexed.ranges, options.range_size, run)
+    task_with_indexes = partial(_with_indexes, task)
+    found = run(task_with_indexes, groups, label, amount=amount_of(indexed.ranges)) or [task_with_indexes(())]
+    return [result for result, _ in found], list(chain(*(indexes for _, indexes in found)))
+
+
+def _read_guessed(
+    parts: Sequence[FilePart],
+    run: Runner,
+    options: ReadOptions,
+    task_of: Callable[[IndexedSet], Callable[[Sequence[Range]], S]],
+    label: str,
+) -> tuple[IndexedSet, list[S]] | None:
+    """Read the files of a binlog set in ranges whose beginnings are guessed. Return the result of :func:`read_set`, in
+    which each range has a fixed end. Return None if an XA transaction may end in another range than it was prepared in.
+
+    Raises the errors of the tasks, such as BinlogCorrupt for a wrong guess. Raises BinlogUnsupported if a range would
+    be too large.
+    """
+    guess = partial(_guess_ranges, range_size=options.range_size)
+    guessed = ThreadRunner(_OPENED)(guess, parts, "dividing")
+    ranges = tuple(_numbered(ranges for _, ranges in guessed))
+    indexed = IndexedSet(tuple(index for index, _ in guessed), ranges, is_guessed=True)
+    results, indexes = read_ranges(indexed, run, options, task_of(indexed), label)
+    files = tuple(_joined(list(of_file)) for _, of_file in groupby(indexes, lambda one: one.number))
+    # A server may write more to the newest file, which a later pass over the ranges must not read.
+    ranges = tuple(
+        one if one.last is None else replace(one, end=files[one.file].end, last=None) for one in ranges
+    )
+    indexed = IndexedSet(files, ranges, is_guessed=True)
+    return None if indexed.has_xa else (indexed, results)
 
 
 def _joined(parts: Sequence[FileIndex]) -> FileIndex:

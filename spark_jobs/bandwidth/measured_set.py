@@ -323,7 +323,8 @@ def measure_set(
     indexed, parts = read_set(source, run, options, task_of, "measuring")
     files = tuple(replace(one, bounds=()) for one in indexed.files)
     measured = merged(parts)
-    seconds = options.bucket_seconds or default_bucket_seconds(indexed)
+    # A guessed time may be wrong, and then the buckets are too long.
+    seconds = max(options.bucket_seconds or default_bucket_seconds(indexed), measured.tallied.bucket_seconds)
     return MeasuredSet(
         versions,
         IndexedSet(files, (), indexed.unknown_xa),

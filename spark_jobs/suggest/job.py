@@ -32,7 +32,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.options import SuggestOptions
-from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_set, state_of_thread
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_ranges, read_set, state_of_thread
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, option_line, tables_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -122,14 +122,8 @@ def suggest(
     without a dot.
     """
     options = options or SuggestOptions()
-
-    def measure(
-        filters: Sequence[ReplicationFilter] | None, label: str
-    ) -> tuple[IndexedSet, list[tuple[Facts, bool]]]:
-        task = MeasureRanges(options=options, filters=filters)
-        return read_set(source, run, options, lambda _: task, label)
-
-    indexed, parts = measure(None, "measuring")
+    task = MeasureRanges(options=options, filters=None)
+    indexed, parts = read_set(source, run, options, lambda _: task, "measuring")
     facts, is_estimate = merge([facts for facts, _ in parts]), any(estimated for _, estimated in parts)
     names = indexed.newest.names
     kept = {pattern: _matching(pattern, indexed, facts) for pattern in options.keep}
@@ -146,7 +140,9 @@ def suggest(
     exact = {one: one.nbytes for one in planned}
     if is_estimate:
         filters = [one.definition.filter(names) for one in planned]
-        facts = merge([facts for facts, _ in measure(filters, "cutting transactions")[1]])
+        task = MeasureRanges(options=options, filters=filters)
+        parts, _ = read_ranges(indexed, run, options, task, "cutting transactions")
+        facts = merge([facts for facts, _ in parts])
         for number, (slave, rules) in enumerate(zip(planned, filters, strict=True)):
             sent = facts.sent(flags_of(rules, facts.subjects), slave.definition.origin, number)
             exact[slave] = int(facts.bytes[sent].sum())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import tempfile
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.workload import generate
+from dumpfilter.binlog.workload import START, Span, generate
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs import ranges as ranges_module
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.ranges import FIRST, IndexedSet, Range, ReadRanges, index_parts, parts_of, read_set
@@ -131,7 +133,7 @@ def test_a_file_with_few_begins_of_transactions_is_divided_by_the_index_pass(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ReadOptions(range_size=20_000)
-    monkeypatch.setattr(ranges_module, "_MOST_GUESSED", 100_000)
+    monkeypatch.setattr(ranges_module, "_SEARCHED", 1000)
     monkeypatch.setattr(ranges_module, "_begin_of_transaction", lambda file, offset: None)
     indexed, _ = found = read(source, options)
     assert len(indexed.ranges) > 20
@@ -139,16 +141,22 @@ def test_a_file_with_few_begins_of_transactions_is_divided_by_the_index_pass(
 
 
 @pytest.mark.parametrize("cut", [1, 30, 150_000])
+@pytest.mark.parametrize("block_size", [1000, 100_000])
 def test_a_file_that_a_server_writes_ends_with_its_last_whole_transaction(
-    source: Path, tmp_path: Path, cut: int
+    source: Path, tmp_path: Path, block_size: int, cut: int
 ) -> None:
     data = bytearray(source.with_name("bin.000002").read_bytes()[:-cut])
     data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
     path = tmp_path / "bin.000002"
     path.write_bytes(data)
-    options = ReadOptions(range_size=20_000, block_size=1000)
+    options = ReadOptions(range_size=20_000, block_size=block_size)
     indexed, _ = found = read([path], options)
+    # With small blocks, the task has read a part of the incomplete transaction.
+    assert indexed.is_guessed is (block_size == 100_000)
     assert indexed.files[0].end < indexed.files[0].size
+    # A later pass over the ranges must not read what the server writes meanwhile.
+    assert indexed.ranges[-1].last is None
+    assert indexed.ranges[-1].end == indexed.files[0].end
     assert told(found) == told(indexed_first([path], options))
 
 
@@ -188,6 +196,40 @@ def test_the_end_of_an_xa_transaction_in_another_range(tmp_path: Path, is_known:
     found = read(index, ReadOptions())
     assert told(found) == told(indexed_first(index, ReadOptions()))
     assert found[0].unknown_xa == int(not is_known)
+
+
+def test_the_results_of_a_wrong_guess_are_freed_before_the_files_are_read_again(tmp_path: Path) -> None:
+    made = Made()
+    made.prepare("a", "shop", "logs")
+    made.next_file()
+    made.finish("a")
+    results: list[weakref.ref[Sums]] = []
+
+    def task_of(_: IndexedSet) -> Callable[[Sequence[Range]], Sums]:
+        assert all(one() is None for one in results)
+
+        def task(ranges: Sequence[Range]) -> Sums:
+            found = Count(options=ReadOptions())(ranges)
+            results.append(weakref.ref(found))
+            return found
+
+        return task
+
+    read_set(made.write(tmp_path), run_here, ReadOptions(), task_of, "counting")
+    assert len(results) > 1
+
+
+def test_the_times_of_a_guess_include_one_near_the_end(tmp_path: Path) -> None:
+    index = generate(tmp_path, 3_000_000, span=Span(START, 3600)).index
+    seconds: list[int] = []
+
+    def task_of(indexed: IndexedSet) -> Count:
+        seconds.append(active_seconds(indexed.times))
+        return Count(options=ReadOptions())
+
+    indexed, _ = read_set(index, run_here, ReadOptions(), task_of, "counting")
+    assert len(indexed.ranges) == 1
+    assert seconds[0] > 1800
 
 
 def test_a_range_must_not_end_inside_a_transaction(source: Path) -> None:

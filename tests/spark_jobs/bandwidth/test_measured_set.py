@@ -9,6 +9,7 @@ import pytest
 from dumpfilter.base.errors import BinlogUnsupported
 from dumpfilter.binlog.workload import START, Span, generate
 from dumpfilter.filter.rules import FilterSemantics
+from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.time_spans import TimeSpans
 from dumpfilter.spark_jobs import ranges as ranges_module
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
@@ -55,3 +56,22 @@ def test_figures_do_not_depend_on_the_times_that_are_known_first(
     monkeypatch.setattr(ranges_module, "_guess_ranges", refuse)
     indexed = measure_and_evaluate(index, slaves, run_here)[0]
     assert guessed == indexed.model_copy(update={"measured_at": guessed.measured_at})
+
+
+def test_a_wrong_guess_of_a_time_makes_buckets_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = generate(tmp_path, 300_000, schemas=3, tables=3, span=Span(START, 30)).index
+    slaves = [SlaveDefinition("slave", ("--replicate-do-db=shop_00",), FilterSemantics.CLASSIC, 0)]
+    right, times = ranges_module._begin_of_transaction, iter([START, START + 2 * HOUR])
+
+    def guess(file: BinlogFile, offset: int) -> tuple[int, int] | None:
+        found = right(file, offset)
+        return found and (found[0], next(times))
+
+    monkeypatch.setattr(ranges_module, "_begin_of_transaction", guess)
+    found = measure_and_evaluate(index, slaves, run_here)[0]
+    (peak,) = [one.peak_no_filter for one in found.slaves]
+    assert found.bucket_seconds == 60
+    assert peak is not None
+    assert peak.bytes_per_second == peak.bytes / 60

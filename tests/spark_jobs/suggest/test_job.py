@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.base.errors import OptionError
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.base import OriginFilter
@@ -21,9 +23,11 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import SuggestOptions
+from dumpfilter.spark_jobs.ranges import FIRST
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions, print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import run_here
 from tests.support import DATA
 
 _SETS = [
@@ -85,6 +89,24 @@ def test_figures_are_those_of_a_dump(path: Path) -> None:
     by_name = {one.name: one for one in definitions}
     for plan in found.plans:
         _check(path, plan, by_name[plan.slaves[0]])
+
+
+def test_a_server_writes_more_between_the_two_passes(tmp_path: Path) -> None:
+    data = bytearray((DATA / "recordings" / "mysql-payloads" / "bin.000001").read_bytes())
+    data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    path = tmp_path / "bin.000001"
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
+        if label == "cutting transactions":
+            path.write_bytes(data)
+        return run_here(function, tasks, label)
+
+    path.write_bytes(data[:3000])
+    definitions = [_slave("shop", "--replicate-do-db=shop")]
+    found = suggest(path, definitions, run, None)
+    assert path.stat().st_size == len(data)
+    path.write_bytes(data[:3000])
+    assert found == suggest(path, definitions, run_here, None)
 
 
 def test_slaves_with_equal_filters_have_one_plan() -> None:
