@@ -220,8 +220,8 @@ class FormatDescription:
         )
 
     def with_post_header_lengths(self, lengths: Mapping[int, int]) -> FormatDescription:
-        """Return a copy of the format description event that announces other post-header lengths, for a stream whose
-        events are sent in another layout.
+        """Return a copy of the format description event with other post-header lengths. A stream begins with the copy
+        if its events are sent in another layout.
 
         The post-header is the part of fixed length with which an event's body begins. ``lengths`` maps an event type to
         its new length, bytes. Types that the event does not list are ignored.

@@ -221,8 +221,8 @@ def planned(topology: Topology, variant: Variant) -> Topology:
     """Return the topology (nodes, and which node reads which) that is simulated for a variant of an experiment. A
     variant is a way to bring the binlog to the slaves.
 
-    In most variants that is the original topology. The variants that replace slaves by real servers are simulated from
-    the changed topology, because such a server sends its own replicas what it has applied.
+    In most variants the result is the original topology. The variants that replace slaves by real servers are simulated
+    from the changed topology, because such a server sends its own replicas what it has applied.
     """
     replaces = variant in (Variant.REPLICA, Variant.PLAIN)
     return topology_for(topology, variant) if replaces else topology
@@ -301,8 +301,8 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica (MySQL or MariaDB server) in place of ``node``, for plain replication. It reads the sources
-    of the node's masters directly, and filters for itself.
+    """Return a real replica (MySQL or MariaDB server) in place of ``node``, for plain replication. The replica reads
+    the sources of the node's masters directly, and filters for itself.
 
     ``topology`` has the masters. Raises OptionError if two of them have the same source.
     """

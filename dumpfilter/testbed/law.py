@@ -274,9 +274,9 @@ class References:
 
 
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
-    """Return the source, channel and filter rules (feed) of a server or master that a check starts. It reads ``source``
-    directly, without the proxy that limits rate and delay. ``channel`` is the name of the replication channel, empty
-    for the default channel.
+    """Return the source, channel and filter rules (feed) of a server or master that a check starts. The server or
+    master reads ``source`` directly, without the proxy that limits rate and delay. ``channel`` is the name of the
+    replication channel, empty for the default channel.
     """
     reading = Reading.model_validate({"node": source.name, "rules": rules})
     return Feed(reading, channel, source, None)

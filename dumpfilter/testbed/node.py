@@ -281,8 +281,8 @@ class Feed(NamedTuple):
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The connections (feeds) over which a binlog comes from the node that wrote it to the node that reads this
-        feed, in this order. The last item is this object.
+        """The connections (feeds) on the way of a binlog, from the node that wrote the binlog to the node that reads
+        this feed. The last item is this object.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 

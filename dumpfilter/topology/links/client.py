@@ -25,8 +25,8 @@ class LinkProcess(Helper):
     timeout = 60.0
 
     def __init__(self, log: Path | None = None) -> None:
-        """Start the process that carries the links. Its standard error is appended to ``log``. With None it goes to the
-        standard error of this process.
+        """Start the process that carries the links. The new process's standard error is appended to ``log``. With None
+        it goes to the standard error of the calling process.
         """
         super().__init__("dumpfilter.topology.links.proxy", log)
 
