@@ -391,7 +391,7 @@ class Placing:
             seal(head)
         prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
         whole = bytes(MAGIC + head + prolog)
-        start = Place(file=self._indexes[source].name, position=position)
+        start = Place(file=replace_invalid_utf8(self._indexes[source].name), position=position)
         if output.files:
             output.files[-1].part.source_end = start
         part = BinlogPart(
@@ -403,7 +403,7 @@ class Placing:
             first_time=None,
             last_time=None,
             source_start=start,
-            source_end=Place(file=newest.name, position=newest.end),
+            source_end=Place(file=replace_invalid_utf8(newest.name), position=newest.end),
         )
         output.files.append(OutputFile(whole, fd, part))
         output.begun_in, output.full = source, False

@@ -260,6 +260,11 @@ def test_another_split_begins_between_the_two_renames(
 def test_a_path_that_is_not_utf_8(copied: Path, tmp_path: Path) -> None:
     index = copied.parent.rename(tmp_path / os.fsdecode(b"caf\xe9")) / copied.name
     check_parts(index, split_here(index, tmp_path / "out", SMALL))
+    file = index.with_name("bin.000001").rename(index.parent / os.fsdecode(b"caf\xe9.000001"))
+    made = split_here(file, tmp_path / "file", SMALL)
+    check_parts(file, made)
+    (part, *_) = made.manifest.binlogs[0].parts
+    assert part.source_start.file == made.manifest.source[0].name
 
 
 def test_what_is_no_split_is_never_replaced(copied: Path, tmp_path: Path) -> None:
