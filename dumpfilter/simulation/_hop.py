@@ -175,10 +175,10 @@ def cross(
 ):
     """Simulate sending transactions over a network link (``hop``), one message after another.
 
-    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``room`` has the
-    number of transactions that must have left before the connection's send buffers have room for it. ``dropped``
-    describes the sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one
-    row for each outage: its start, and the time at which the dump resumes.
+    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` the bytes of each. ``room`` has for
+    each transaction the number of earlier ones that must have left before the connection's send buffers have room for
+    it. ``dropped`` describes the sender's reports about transactions that a filter dropped, which use the link, too.
+    ``downs`` has one row for each outage: its start, and the time at which the dump resumes.
 
     The results are written into the arrays ``departed`` (one entry more than there are transactions), ``received`` and
     ``came``. The first ``i`` transactions had left the sender at ``departed[i]``, and transaction ``i`` was received at

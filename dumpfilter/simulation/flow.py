@@ -187,8 +187,8 @@ def cross(
 
 
 def room_for(sizes: Ints, ahead: int) -> Ints:
-    """Return for each transaction how many of those before it must have left before the connection's send buffers have
-    room for it.
+    """Return for each transaction the number of earlier transactions that must have left before the connection's send
+    buffers have room for it.
 
     ``sizes`` has the transactions' bytes. The buffers have the size ``ahead``, bytes (0: no limit).
 
@@ -770,8 +770,8 @@ class Schedule:
         )
 
     def with_overhead(self, hop: Hop) -> Hop:
-        """Return a copy of the link ``hop`` with the bytes that each gRPC message adds to this binlog's events. These
-        bytes are 0 for a link that carries MySQL's protocol.
+        """Return a copy of the link ``hop`` whose ``message_overhead`` is the number of bytes that each gRPC message
+        adds to this binlog's events. The number is 0 for a link that carries MySQL's protocol.
         """
         return hop._replace(message_overhead=self.overhead if hop.message else 0)
 
@@ -1040,8 +1040,8 @@ def _names(names: Sequence[str]) -> dict[str, Any]:
 def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
     """Return the figures (bytes, messages, outages) of a link over which one or more channels of a node read.
 
-    ``group`` has the node and those with equal figures. ``number`` is the index of one of the link's channels in the
-    node's ``channels``, and ``traffic`` has the figures that :func:`_traffic` returns.
+    ``group`` has the node, and the other nodes with equal figures. ``number`` is the index of one of the link's
+    channels in the node's ``channels``, and ``traffic`` has the figures that :func:`_traffic` returns.
     """
     leg, hop = group.nodes[0].channels[number].legs[-1], group.routes[number].hops[-1]
     return LinkFigures(

@@ -135,8 +135,8 @@ class Keeper(Helper):
         )
 
     def end_if_importing(self) -> None:
-        """Kill the keeper process if it is still starting (importing dumpfilter), with the processes that compile for
-        it. A call of another thread that waits for the keeper's first answer then fails.
+        """Kill the keeper process if it is still starting (importing dumpfilter), and the processes that it has started
+        to compile code. A call of another thread that waits for the keeper's first answer then fails.
         """
         if not self._has_answered:
             with contextlib.suppress(ProcessLookupError):
