@@ -822,8 +822,8 @@ def _joined(parts: Sequence[FileIndex]) -> FileIndex:
 
 
 def _with_indexes(task: Callable[[Sequence[Range]], S], ranges: Sequence[Range]) -> tuple[S, list[FileIndex]]:
-    """Call a task of :class:`ReadRanges`. Return its result, and the indexes of the ranges that it read. An index has
-    the data found in a range, such as times and the end.
+    """Call ``task``, a task of :class:`ReadRanges`, with ``ranges`` (parts of binlog files). Return the task's result,
+    and the indexes of these ranges. An index has the data found in a range, such as times and the end.
     """
     _of_thread.indexes = []
     return task(ranges), indexes_of_task()

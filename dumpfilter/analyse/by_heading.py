@@ -336,7 +336,9 @@ class ByHeading:
 
 
 def _summed(parts: HeadingSums) -> HeadingSums:
-    """Return the sums ``parts``, with all entries of equal heading and period added up to one entry."""
+    """Return the sums ``parts``, with all entries of equal heading (such as a table) and equal period added up to one
+    entry.
+    """
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 

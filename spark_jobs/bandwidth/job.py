@@ -254,8 +254,8 @@ class Evaluate:
         """Return the total bytes that one reader with a filter receives. The reader is a real replica or a slave of
         dumpfilter; the attribute ``audience`` tells which.
 
-        ``verdicts`` are those of the filter. ``origin`` has the server ids and domain ids that a slave accepts (None:
-        all).
+        ``verdicts`` tell which tables and statements the filter sends. ``origin`` has the server ids and domain ids
+        that a slave accepts (None: all).
         """
         replica = self._real_replica(verdicts) if self.audience is Audience.REPLICAS else None
         if replica is not None:

@@ -67,8 +67,8 @@ _HEAD = TypeAdapter(_Head)
 
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
-    """Write measurements to the Parquet file ``path``, from which a later job reads them instead of the binlogs. Raises
-    OSError if this fails.
+    """Write measurements (the counted traffic of a binlog set) to the Parquet file ``path``. A later job can read this
+    file instead of the binlogs. Raises OSError if this fails.
     """
     facts = measured.measured.tallied.unified()
     units = {name: getattr(facts, name) for name in COLUMNS}
@@ -99,7 +99,8 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
 
 
 def read_measurements(path: Path) -> MeasuredSet | None:
-    """Return the measurements that :func:`write_measurements` wrote to the file ``path``.
+    """Return the measurements (the counted traffic of a binlog set) that :func:`write_measurements` wrote to the file
+    ``path``.
 
     Return None if the file is missing, damaged or inconsistent, or if another release wrote it.
     """

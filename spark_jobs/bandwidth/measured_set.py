@@ -128,7 +128,7 @@ class Measured:
 
 
 def merged(parts: Sequence[Measured]) -> Measured:
-    """Return the sum of the measurements of several parts of the binlogs."""
+    """Return the sum of the measurements (traffic counts and samples) of several parts of the binlogs."""
     found = Measured(side_by_side([part.tallied for part in parts]))
     schema_bytes: Counter[str] = Counter()
     for part in parts:
@@ -277,7 +277,9 @@ class MeasuredSet:
     """The time at which the binlogs were measured, Unix seconds."""
 
     def is_of(self, paths: Iterable[str]) -> bool:
-        """Tell whether a file among ``paths`` is one of the measured files, or a copy of one."""
+        """Tell whether any of ``paths`` is a file from which these measurements were taken, or a copy of such a
+        file.
+        """
         known = set[object]().union(*(one.marks for one in self.versions if one))
         return any(not one.marks.isdisjoint(known) for one in map(version_of, paths) if one)
 
@@ -289,7 +291,8 @@ def measure_set(
     options: BandwidthOptions,
     kept: MeasuredSet | None = None,
 ) -> MeasuredSet:
-    """Read a binlog set and return its measurements.
+    """Read a binlog set and return its measurements, the counts of traffic from which the bytes that any slave receives
+    can be computed.
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.

@@ -137,7 +137,8 @@ def results_for(
     *,
     overwrite: bool,
 ) -> tuple[Results, MeasuredSet]:
-    """Return the results for these slaves, and the measurements from which they were computed.
+    """Return the results for these slaves, and the measurements (the counted traffic of the binlogs) from which they
+    were computed.
 
     If ``directory`` has measurements of an earlier run that fit, no binlog is read.
 

@@ -191,8 +191,8 @@ of the data source has this name.
 def _batches(
     events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one Arrow batch, with the columns of ``schema``, of those events last given to ``events`` that the query
-    selects. Yield nothing if the query selects none of them.
+    """Yield one Arrow batch with the columns of ``schema``. The batch has the query's selection from the events that
+    ``events`` has taken last. Yield nothing if the query selects none of these events.
 
     The query selects the events that pass its filter (the option ``filter``) and meet its conditions. ``predicates``
     are these conditions, each on one column, from the query's WHERE clause. In exploded form (``options.exploded``) the

@@ -288,7 +288,8 @@ class _Output:
 
 class Placing:
     """A planner that chooses the file and offset for every event that a split writes. The caller must pass the plans of
-    all ranges (parts of source files) in order. A plan says which bytes of a range each output receives.
+    all ranges (parts of source files) in order. A plan says which bytes of a range each output (binlog set that the
+    split writes) receives.
 
     Parameters:
         indexes: the source's files, in order.

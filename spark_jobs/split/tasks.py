@@ -136,7 +136,8 @@ class RangePlan(NamedTuple):
 
     def save(self, path: Path) -> None:
         """Save the plan in the file ``path``, for the driver and for the task that copies the bytes. The plan says
-        which bytes of a range (part of a source file) each output receives. Raises OutputError.
+        which bytes of a range (part of a source file) each output (binlog set of the split) receives. Raises
+        OutputError.
 
         The file is written under a temporary name and then renamed, so that no reader sees an incomplete plan.
         """
@@ -150,7 +151,7 @@ class RangePlan(NamedTuple):
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
         """Return the plan of a range (part of a source file) from the file that the planning task saved. The plan says
-        which bytes of the range each output receives.
+        which bytes of the range each output (binlog set of the split) receives.
 
         ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. The pieces are most of the
         file, and the driver does not need them.
@@ -167,7 +168,8 @@ class RangePlan(NamedTuple):
 def plan_of(
     parts: Iterable[tuple[Segment, Mapping[int, ChunkPlan]]], names: Sequence[str], sources: SourceNumbers
 ) -> RangePlan:
-    """Return the plan of one range (part of a source file): which bytes each output of the split receives.
+    """Return the plan of one range (part of a source file). The plan says which bytes each output (binlog set that the
+    split writes) receives.
 
     Parameters:
         parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file, each with the plans
@@ -353,8 +355,9 @@ def binlog_name(output: str, number: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRange(ReadRanges):
-    """A picklable task that plans which bytes of a range each output of the split receives, and saves this plan in a
-    file. A range is a sequence of complete transactions in one source file.
+    """A picklable task that plans which bytes of a range each output of a split receives, and saves this plan in a
+    file. A range is a sequence of complete transactions in one source file, and an output is a binlog set that the
+    split writes.
     """
 
     specification: Specification

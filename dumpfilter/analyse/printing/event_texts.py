@@ -159,8 +159,8 @@ class EventTexts(abc.ABC):
 
     @abc.abstractmethod
     def refusal(self, database: str, table: str) -> bytes:
-        """Return a comment on why the rows of a table cannot run on the target, because the target lacks the table. The
-        text is empty if the rows can run.
+        """Return a comment that says that the target (the server that runs the printed text) lacks a table, so that the
+        table's rows cannot run there. The comment is empty if the rows can run.
 
         ``database`` and ``table`` are the names on the target.
         """

@@ -388,7 +388,7 @@ class Facts(_Narrow):
 
     def unified(self, alike: Ints | None = None) -> Facts:
         """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal
-        condition, origin and time bucket merged.
+        condition, origin (server and domain) and time bucket merged.
 
         In conditions about several tables or statements, table or statement ``k`` is first replaced by ``alike[k]``
         (None: no change).
@@ -421,8 +421,8 @@ def added_up(rows: Ints, keys: int = 3) -> Ints:
     """Merge the rows of a two-dimensional array whose first ``keys`` columns are equal. The other columns are added up,
     and the result is sorted by the keys.
 
-    By default the rows are traffic counts with the columns :data:`COLUMNS`, and the keys are condition, origin and time
-    bucket.
+    By default the rows are traffic counts with the columns :data:`COLUMNS`. The keys are then condition (such as "this
+    table is sent"), origin (server and domain) and time bucket.
     """
     if not len(rows):
         return rows
@@ -480,16 +480,17 @@ def merge(parts: Sequence[Facts]) -> Facts:
     """Merge the traffic counts of several passes over binlogs, for example over different parts of a binlog set.
 
     All passes must have counted for the same filters. The parts may number tables and origins (servers and domains)
-    differently. Raises ValueError if ``parts`` is empty or has different bucket lengths.
+    differently. Raises ValueError if ``parts`` is empty, or has time buckets of different lengths.
     """
     return side_by_side(parts).unified()
 
 
 def side_by_side(parts: Sequence[Facts]) -> Facts:
-    """Concatenate the traffic counts of several passes over binlogs, without merging equal conditions and rows.
+    """Concatenate the traffic counts of several passes over binlogs. Equal conditions (such as "this table is sent")
+    and rows of counts are not merged.
 
     This is much faster than :func:`merge`, and sufficient for sums over all rows, such as the traffic of a filter.
-    Raises ValueError if ``parts`` is empty or has different bucket lengths.
+    Raises ValueError if ``parts`` is empty, or has time buckets of different lengths.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be facts, all with buckets of one length")

@@ -333,8 +333,8 @@ class Tally:
         return units
 
     def take(self) -> Facts:
-        """Return the counts since the last call of this method, and reset them. Rows may have equal condition, origin
-        and time bucket.
+        """Return the counts since the last call of this method, and reset them. Several rows may have equal condition
+        (such as "this table is sent"), origin (server and domain) and time bucket.
 
         If a transaction has not ended, its later events may decide which filters send its earlier ones. These earlier
         events are not included, but returned by a later call.
@@ -433,7 +433,8 @@ def _held(events: _Events, first: int) -> _Events:
 
 
 class _Group(NamedTuple):
-    """A group of filters with equal verdicts about the tables of a compressed transaction. ``filters`` has one Boolean
+    """A group of filters with equal verdicts (send, drop or undecided) about the tables of a compressed transaction.
+    ``filters`` has one Boolean
     for each filter with rules, which is True for the filters of the group.
     """
 

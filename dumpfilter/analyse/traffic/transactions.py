@@ -247,8 +247,9 @@ class TransactionTally:
         return found
 
     def _merged(self, facts: Facts) -> Facts:
-        """Merge the tables of ``facts`` about which all filters have equal verdicts (send, drop or undecided), and then
-        equal rows. Order the rows by transaction, and leave out columns that are not needed.
+        """Merge those tables of ``facts`` (traffic counts) about which all filters have equal verdicts (send, drop or
+        undecided). Then merge rows of counts that have become equal. Order the rows by transaction, and leave out
+        columns that are not needed.
         """
         found = facts.relabeled(map(self._verdicts.of, facts.subjects))
         keys = (found.bucket * len(found.conditions) + found.condition) * len(found.origins) + found.origin
