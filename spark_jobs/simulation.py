@@ -96,17 +96,12 @@ def read_traffic(
     """
     options = options or ReadOptions()
 
-    def given_to(indexed: IndexedSet) -> tuple[GivenFilter, ...]:
-        return tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
+    def task_of(indexed: IndexedSet) -> CountRanges:
+        given = tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
+        return CountRanges(options=options, filters=given)
 
-    indexed, counted = read_set(
-        source,
-        run,
-        options,
-        lambda indexed: CountRanges(options=options, filters=given_to(indexed)),
-        "counting transactions",
-    )
-    given = given_to(indexed)
+    indexed, counted = read_set(source, run, options, task_of, "counting transactions")
+    given = task_of(indexed).filters
     traffic = join(counted)
     everything = traffic.of_rows(traffic.facts.sent(None))
 
