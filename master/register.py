@@ -472,8 +472,10 @@ class Register:
         slave.notify()
 
     def _release(self, slave: RegisteredSlave) -> None:
-        """Mark the slave's UUID and server id as not in use, so that other slaves may dump with them. Subtract its
-        memory from the total of the idle slaves, or of those with a running dump.
+        """Mark the slave's UUID and server id as not in use, so that other slaves may dump with them.
+
+        Also subtract the memory of the slave's registration from the register's sums. One sum is the memory of all idle
+        slaves' registrations, the other that of all dumping slaves' registrations.
         """
         for weights in (self._idle, self._dumping):
             weights.total -= weights.pop(slave.slave_id, 0)

@@ -90,8 +90,11 @@ OPTIONS = [
 
 
 class RequestRefused(DumpfilterError):
-    """The error for a request that the master refuses before the service receives it. A dump ends with this error, too,
-    when its slave has made no call within the time that the slave promised. ``code`` is the gRPC status code.
+    """The error for a gRPC request that :class:`GrpcPort` refuses before it calls the method of DumpFilterService, for
+    example because the request is too large. ``code`` is the gRPC status code.
+
+    A dump ends with this error, too, when its slave makes no further gRPC call, such as Alive, for too long. The Dump
+    request promises in ``net_timeout_ms`` that no such pause is longer than this time.
     """
 
     grpc_code = "INVALID_ARGUMENT"

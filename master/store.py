@@ -85,9 +85,11 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Record ``gtids``, the GTIDs of a MariaDB Gtid_list event, in :attr:`last`, which has the last sequence number
-        of each domain and server id. The event lists the same numbers. Of several GTIDs of one domain, the event lists
-        the one that was logged last at the end.
+        """Record in :attr:`last` the sequence numbers of ``gtids``, the last GTID of each MariaDB domain and server id.
+
+        ``gtids`` comes from the beginning of a binlog file (Gtid_list event), or from the server's variable
+        ``gtid_binlog_state``. Both list the GTID that was logged last in a domain after the domain's other GTIDs.
+        :attr:`last` keeps this order, which :meth:`newest` needs.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
@@ -618,13 +620,15 @@ class BinlogStore:
             )
 
     def previous_gtids(self, name: str) -> GtidSet | None:
-        """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin. Return None
-        if the binlog does not tell these GTIDs.
+        """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin.
 
-        The GTIDs are read from the file's Previous_gtids or Gtid_list event, and from the head (the first events) of a
-        relay log file. A relay log file lacks the GTIDs if its slave began in the middle of its master's file. In this
-        case the method takes the GTIDs before a later relay log file, and leaves out those that this relay log has
-        received. Raises PositionError if no later file tells the GTIDs.
+        The Previous_gtids or Gtid_list event at the beginning of the file lists these GTIDs. Return None for a file
+        without such an event, unless the set is an incomplete relay log (``is_complete`` False).
+
+        An incomplete relay log is that of a slave that began at a position inside one of its master's files. For a file
+        without the event, the method looks for the next relay log file with a Previous_gtids event. It returns the
+        GTIDs of this event without the GTIDs that the slave itself had received before that file. The rest are the
+        GTIDs of transactions before the relay log began. Raises PositionError if no later file has the event.
         """
         before = gtids_before(self.open_file(name).file).all
         if before is not None or self._is_complete:

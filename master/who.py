@@ -152,7 +152,8 @@ class Who:
         return f"{by.replace('_', ' ')} {printable(value)}{where}" if value else f"all slaves{where}"
 
     def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
-        """Tell whether a slave meets all conditions.
+        """Tell whether the slave ``peer`` meets all of these conditions on its user, channel, server id, UUID, host and
+        network. Every slave meets an empty condition.
 
         ``unknown_address`` is the result of a condition on networks for a slave whose address is not known.
         """

@@ -514,8 +514,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the parts of files between the positions ``start`` and ``end``, one for each Spark task of a
         micro-batch. Raises BinlogError if a file is no longer in the set, or is damaged.
 
-        If the query has filters, the parts also have the data that filters need: the tables of prepared XA
-        transactions, and the server's rules for comparing names.
+        If the query's options define replication filters (``filter``, ``slaves``, ``slave.NAME``), the parts also have
+        the data that these filters need. Such data are the tables of prepared XA transactions, and the server's rules
+        for comparing names.
         """
         binlogs, is_filtered = self._binlogs(), bool(self._options.definitions)
         options = ReadOptions(range_size=self._options.read.range_size)

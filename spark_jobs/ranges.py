@@ -370,9 +370,11 @@ NO_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class FilePart:
-    """A part of a binlog file, by default the whole file, that the index pass divides into ranges.
+    """A part of a binlog file, by default the whole file, that a job divides into ranges. A range is a sequence of
+    complete transactions, which one task reads.
 
-    A streaming query divides a part of a file for each micro-batch.
+    The index pass, a scan before the tasks, divides the part at exact transaction boundaries. A job may guess the
+    boundaries instead. A streaming query needs parts, because a micro-batch may begin or end inside a file.
     """
 
     number: int
@@ -738,16 +740,18 @@ def read_set(
     label: str,
 ) -> tuple[IndexedSet, list[S]]:
     """Read the files of a binlog set in tasks of :class:`ReadRanges`. Return the set's index (the data about its files
-    and ranges), and the tasks' results in binlog order.
+    and ranges), and the tasks' results in binlog order. A range is a sequence of complete transactions in one file, and
+    one task reads one or more ranges.
 
-    The files are read once. The beginnings of ranges are guessed, and each task checks that the next range begins where
-    its own ends. If a task fails, or if an XA transaction ends in another range than it was prepared in, the index pass
-    divides the files, and the tasks read them again.
+    At first the boundaries of ranges are guessed, so that each file is read only once. Each task checks that its ranges
+    end with complete transactions. The guess is discarded if a task fails, or if an XA transaction may end in another
+    range than it was prepared in. Then the index pass, a separate scan of the files, finds exact transaction
+    boundaries, and the tasks read all files again.
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
         run: executes the tasks, in threads or on Spark.
-        options: those of the tasks.
+        options: the treatment of damage, the check of checksums, and the sizes of ranges and blocks.
         task_of: makes the tasks' function, given the set's index. While the ranges are guessed, this index lacks each
             file's prolog (Previous_gtids or Gtid_list event) and number of transactions. The files' times are then
             incomplete.

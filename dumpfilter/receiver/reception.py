@@ -373,9 +373,13 @@ class Reception:
         return self._file
 
     def _append(self, file: OpenFile, item: memoryview | LargeEvent) -> None:
-        """Write an item of the stream, whole events or one large event, to the binlog file ``file``. Events that the
-        file already has are compared instead. Raises SourceReplaced when a compared event differs, OutputError when the
-        file cannot be written, and ConnectionLost when the connection breaks inside a large event.
+        """Write an item of the source's stream to the binlog file ``file``. The item holds one or more whole events, or
+        is a large event, whose pieces are received from the connection while they are written. Events that the file
+        already has are compared with the file instead.
+
+        Raises SourceReplaced when a compared event differs, and OutputError when the file cannot be read or written.
+        For a large event, raises ConnectionLost when the connection breaks before the last piece, and
+        SourceStreamDamaged when the event's checksum is wrong.
         """
         self._controls = 0
         end = file.end

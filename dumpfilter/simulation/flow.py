@@ -345,7 +345,8 @@ class Route(NamedTuple):
 
 class Router:
     """A calculator of the routes to a node in one run. A route is the sequence of links from one origin (a node that
-    writes binlogs) to the node. Each link has the rate, delay, filter and encoding of this run.
+    writes binlogs) to the node. Each link has this run's rate, delay and filter, and the encoding (:class:`Form`) of
+    the transactions that cross the link.
 
     A changed rate or delay of the run replaces the one that the link has in ``plan``, the simulated topology.
     ``applier`` says how fast each node applies transactions, and is simulated as one more link after the last one. With
@@ -366,7 +367,8 @@ class Router:
 
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
         parameters of the run, such as a changed rate. Its variant (way to bring the binlog to the slaves, such as
-        filtered on the master) determines the filters of links.
+        filtered on the master) determines which filter each link has. The variant and the kind of slave determine the
+        encoding of transactions on the link, such as gRPC messages or MySQL packets.
         """
         # Without filters a node applies everything.
         numbers = {} if setting.variant is Variant.NONE else self._numbers

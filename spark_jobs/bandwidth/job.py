@@ -134,7 +134,9 @@ class Evaluate:
         row's traffic.
 
         A row has the bytes and events that filters send under one condition (such as "this table is sent"), from one
-        origin (server and domain), in one time bucket.
+        origin (server and domain), in one time bucket. If a filter drops a part of a compressed transaction, an extra
+        row corrects the transaction's counts for this filter. Such rows are False, because a slave without a filter
+        receives the whole transaction.
         """
         return self.tallied.sent(None)
 

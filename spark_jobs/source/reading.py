@@ -228,10 +228,10 @@ def plan_ranges(
     """Return the ranges (parts of binlog files) that a query must read, one for each task.
 
     ``predicates`` are the query's conditions on columns. Ranges in which they cannot be true are omitted. A file
-    excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA transactions
-    of all files.
+    excluded by a condition on ``file`` is not even opened, unless ``options`` define replication filters (by ``filter``
+    or slaves). Such filters need the prepared XA transactions of all files.
 
-    Raises BinlogError for a missing or damaged file, and OptionError for an address with a syntax error. With
+    Raises BinlogError for a missing or damaged file, and OptionError for a binlog file's URI with a syntax error. With
     ``onCorrupt=skip``, the damaged part of a file is skipped instead, and ``on_damage`` is called with the
     damage.
     """

@@ -34,8 +34,8 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 
 def tables_of(subject: Subject) -> list[TableSubject]:
     """Return the tables that belong to ``subject``, a table or statement about which filters decide. For a table the
-    list has only this table, and for a statement the tables that its text shows. Tables without a known schema are left
-    out.
+    list has only this table, and for a statement the tables that its text shows. Tables whose database is not known are
+    left out, such as a table that a statement names without a database in a session without a default database.
     """
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]
 

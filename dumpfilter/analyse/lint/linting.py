@@ -190,7 +190,11 @@ def odd_names(
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
-    """Return the names of a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``."""
+    """Return the names of the databases and tables in a binlog set, with which the rules of a filter are compared.
+
+    Databases have the names that the filter's ``--replicate-rewrite-db`` rules give them. The result also has the
+    databases' names in the binlog. ``knowledge`` has the data that lint has collected about the set.
+    """
     databases: dict[str, SetEvent] = {}
     tables: dict[Name, SetEvent] = {}
     for database, event in knowledge.databases.items():

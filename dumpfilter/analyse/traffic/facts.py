@@ -121,10 +121,11 @@ class Conditions(_Narrow):
 
     @property
     def has_subjects(self) -> Mask:
-        """For each condition (such as "this table is sent"), whether it depends on a table, a statement or a single
-        filter.
+        """A Boolean array that tells for each condition whether it names tables, statements or single filters. A
+        condition, such as "table 5 is sent", says for which filters the master sends certain events.
 
-        The other conditions hold for every filter, or only for slaves without a filter.
+        The entry is False if the condition's only member is ALWAYS (every filter meets it) or NO_SUBJECT (only a slave
+        without a filter meets it).
         """
         found: Mask = (self.lengths > 1) | ~np.isin(self.first, (ALWAYS, NO_SUBJECT))
         return found
