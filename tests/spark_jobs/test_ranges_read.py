@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
@@ -86,10 +86,11 @@ def wrong_guesses(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 @given(
     made=st.lists(binlogs(), min_size=1, max_size=2),
-    range_size=st.integers(1, 3000),
-    block_size=st.integers(19, 3000),
+    range_size=st.integers(100, 3000),
+    block_size=st.integers(200, 3000),
     seed=st.none() | st.integers(0, 99),
 )
+@settings(max_examples=settings().max_examples // 2)
 def test_guessed_ranges_give_what_the_index_pass_gives(
     made: list[MadeBinlog], range_size: int, block_size: int, seed: int | None
 ) -> None:
