@@ -35,7 +35,6 @@ from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, MessageBytes, change
-from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.stream.message import around_events, gaps_to_proto, with_events
@@ -107,14 +106,12 @@ class PlacedPlan(ABC):
         cannot be read.
         """
         plan, source = self.plan, self.source
-        if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
-            low, high = int(plan.ranges[0, RANGE_OFFSET]), int(plan.ranges[0, RANGE_OFFSET]) + plan.size
-            window = source.recent(low, high)
-            if window is not None:
-                # The scan has just read all of these bytes, so they need not be copied.
-                events = window.data.data[low - window.offset : high - window.offset]
-                self.committed_at = commit_time(events, checksum=source.file.format_description.checksum)
-                return events
+        offset, size = plan.only_range or (0, 0)
+        if size and (window := source.recent(offset, offset + size)) is not None:
+            # The scan has just read all of these bytes, so they need not be copied.
+            events = window.data.data[offset - window.offset :][:size]
+            self.committed_at = commit_time(events, checksum=source.file.format_description.checksum)
+            return events
         made, room = unfilled(plan.size)
         self._fill(room, plan.placed, cached=cached)
         return made

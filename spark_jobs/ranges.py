@@ -733,7 +733,7 @@ S = TypeVar("S")
 
 
 def read_set(
-    source: str | Path | Sequence[str | Path],
+    parts: Sequence[FilePart],
     run: Runner,
     options: ReadOptions,
     task_of: Callable[[IndexedSet], Callable[[Sequence[Range]], S]],
@@ -749,7 +749,7 @@ def read_set(
     boundaries, and the tasks read all files again.
 
     Parameters:
-        source: the set's index file, a directory with an index file, or a list of binlog files.
+        parts: the files of the set, in binlog order (:func:`parts_of`).
         run: executes the tasks, in threads or on Spark.
         options: the treatment of damage, the check of checksums, and the sizes of ranges and blocks.
         task_of: makes the tasks' function, given the set's index. While the ranges are guessed, this index lacks each
@@ -757,9 +757,8 @@ def read_set(
             incomplete.
         label: the name of the work for the progress bar.
 
-    Raises the errors of :func:`parts_of`, of :func:`index_parts` and of the tasks.
+    Raises the errors of :func:`index_parts` and of the tasks.
     """
-    parts = parts_of(source)
     # The results of a wrong guess are freed before the files are read again.
     with suppress(BinlogError):
         if (found := _read_guessed(parts, run, options, task_of, label)) is not None:

@@ -35,7 +35,7 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.plan import Clock, FilterKey, SetTraffic
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_set, state_of_thread
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, parts_of, read_set, state_of_thread
 
 _SECOND = int(MICROSECONDS)
 
@@ -100,7 +100,7 @@ def read_traffic(
         given = tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
         return CountRanges(options=options, filters=given)
 
-    indexed, counted = read_set(source, run, options, task_of, "counting transactions")
+    indexed, counted = read_set(parts_of(source), run, options, task_of, "counting transactions")
     given = task_of(indexed).filters
     traffic = join(counted)
     everything = traffic.of_rows(traffic.facts.sent(None))

@@ -255,6 +255,15 @@ class ChunkPlan:
         return self.counts.bytes_sent
 
     @property
+    def only_range(self) -> tuple[int, int] | None:
+        """The offset and the size, in bytes, of the part of the file that is the whole chunk, without a change. None
+        for a chunk of several byte ranges, or with changed events.
+        """
+        if len(self.ranges) != 1 or self.ranges[0, RANGE_PATCH]:
+            return None
+        return int(self.ranges[0, RANGE_OFFSET]), int(self.ranges[0, RANGE_SIZE])
+
+    @property
     def placed(self) -> npt.NDArray[np.int64]:
         """The byte ranges of the file that the chunk (the message to a slave) needs, int64 of shape (n, 3). The columns
         are the offset in the file, the size, and the offset in the chunk's events.
@@ -332,9 +341,9 @@ def render(
     lie outside of ``data``, such as the first events of a transaction that began earlier, are read with ``read``.
     ``fd`` is the file's format description event.
     """
-    if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
-        start = int(plan.ranges[0, RANGE_OFFSET]) - data_offset
-        size = int(plan.ranges[0, RANGE_SIZE])
+    if plan.only_range is not None:
+        offset, size = plan.only_range
+        start = offset - data_offset
         if start >= 0 and start + size <= len(data):
             is_whole = start == 0 and size == len(data)
             return data if is_whole and isinstance(data, bytes) else bytes(data[start : start + size])

@@ -6,6 +6,7 @@ A file is recognized by its version: path, size, modification time, and a digest
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import time
@@ -24,7 +25,7 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.index.fileset import BinlogSet, open_file
+from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
@@ -36,6 +37,7 @@ from dumpfilter.spark_jobs.ranges import (
     IndexedSet,
     Range,
     ReadRanges,
+    parts_of,
     read_set,
     state_of_thread,
     version_of,
@@ -306,10 +308,12 @@ def measure_set(
     OptionError for a bad rule of a slave.
     """
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
-    versions = tuple(version_of(path) for path in BinlogSet.open(source).addresses)
+    parts = parts_of(source)
+    versions = tuple(version_of(one.path) for one in parts)
+    filters_of = functools.cache(lambda names: tuple(ask(slaves, names)[1]))
     is_same = kept is not None and (kept.versions, kept.options) == (versions, options.key)
     if kept is not None and is_same and None not in versions:
-        digest = _digest(ask(slaves, kept.indexed.newest.names)[1])
+        digest = _digest(filters_of(kept.indexed.newest.names))
         if not kept.measured.tallied.given_only or kept.filters == digest:
             return kept
     measured_at = int(time.time())
@@ -317,15 +321,15 @@ def measure_set(
     def task_of(indexed: IndexedSet) -> MeasureRanges:
         return MeasureRanges(
             options=options,
-            filters=tuple(ask(slaves, indexed.newest.names)[1]),
+            filters=filters_of(indexed.newest.names),
             bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
             unknown_xa_schemas=schemas_among(indexed.subjects),
             nbytes=indexed.nbytes,
         )
 
-    indexed, parts = read_set(source, run, options, task_of, "measuring")
+    indexed, measurements = read_set(parts, run, options, task_of, "measuring")
     files = tuple(replace(one, bounds=()) for one in indexed.files)
-    measured = merged(parts)
+    measured = merged(measurements)
     # A guessed time may be wrong, and then the buckets are too long.
     seconds = max(options.bucket_seconds or default_bucket_seconds(indexed), measured.tallied.bucket_seconds)
     return MeasuredSet(
@@ -333,7 +337,7 @@ def measure_set(
         IndexedSet(files, (), indexed.unknown_xa),
         replace(measured, tallied=measured.tallied.in_buckets(seconds)),
         options.key,
-        _digest(ask(slaves, indexed.newest.names)[1]),
+        _digest(filters_of(indexed.newest.names)),
         measured_at,
     )
 

@@ -55,7 +55,6 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.writer import rebase, rotate_event, with_body
 from dumpfilter.index.addresses import file_name
-from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines import Runner, for_each
 from dumpfilter.spark_jobs.options import SplitSettings
 from dumpfilter.spark_jobs.ranges import (
@@ -64,6 +63,7 @@ from dumpfilter.spark_jobs.ranges import (
     Range,
     amount_of,
     grouped,
+    parts_of,
     read_set,
     version_of,
 )
@@ -572,7 +572,8 @@ def split(
     error the directory is unchanged.
     """
     options = options or SplitOptions()
-    addresses = BinlogSet.open(source).addresses
+    parts = parts_of(source)
+    addresses = [one.path for one in parts]
     job = _digest(addresses, options)
     paths = [Path(one) for one in addresses if "://" not in one]
     directory = Path(os.path.abspath(output))
@@ -594,7 +595,7 @@ def split(
             )
             return partial(for_each, plan)
 
-        indexed, _ = read_set(source, run, options, task_of, "deciding")
+        indexed, _ = read_set(parts, run, options, task_of, "deciding")
         files, ranges = indexed.files, indexed.ranges
         staging = Staging(work, indexed.is_guessed)
         placing = Placing(files, options)

@@ -32,7 +32,15 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.options import SuggestOptions
-from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, read_ranges, read_set, state_of_thread
+from dumpfilter.spark_jobs.ranges import (
+    IndexedSet,
+    Range,
+    ReadRanges,
+    parts_of,
+    read_ranges,
+    read_set,
+    state_of_thread,
+)
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, option_line, tables_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -123,7 +131,7 @@ def suggest(
     """
     options = options or SuggestOptions()
     task = MeasureRanges(options=options, filters=None)
-    indexed, parts = read_set(source, run, options, lambda _: task, "measuring")
+    indexed, parts = read_set(parts_of(source), run, options, lambda _: task, "measuring")
     facts, is_estimate = merge([facts for facts, _ in parts]), any(estimated for _, estimated in parts)
     names = indexed.newest.names
     kept = {pattern: _matching(pattern, indexed, facts) for pattern in options.keep}

@@ -54,7 +54,9 @@ class Count(ReadRanges):
 
 def read(source: Path | Sequence[Path], options: ReadOptions) -> tuple[IndexedSet, Sums]:
     """Return the set's index and the sums of all ranges."""
-    indexed, parts = read_set(source, shuffled, options, lambda _: Count(options=options), "counting")
+    indexed, parts = read_set(
+        parts_of(source), shuffled, options, lambda _: Count(options=options), "counting"
+    )
     return indexed, sum(parts, Counter())
 
 
@@ -216,7 +218,7 @@ def test_the_results_of_a_wrong_guess_are_freed_before_the_files_are_read_again(
 
         return task
 
-    read_set(made.write(tmp_path), run_here, ReadOptions(), task_of, "counting")
+    read_set(parts_of(made.write(tmp_path)), run_here, ReadOptions(), task_of, "counting")
     assert len(results) > 1
 
 
@@ -228,7 +230,7 @@ def test_the_times_of_a_guess_include_one_near_the_end(tmp_path: Path) -> None:
         seconds.append(active_seconds(indexed.times))
         return Count(options=ReadOptions())
 
-    indexed, _ = read_set(index, run_here, ReadOptions(), task_of, "counting")
+    indexed, _ = read_set(parts_of(index), run_here, ReadOptions(), task_of, "counting")
     assert len(indexed.ranges) == 1
     assert seconds[0] > 1800
 

@@ -46,7 +46,7 @@ _IS_COMPARED: Bools = by_number(lambda kind: kind.change is not None and not kin
 _KEY_AT = TABLE_ID_LENGTH + FLAGS_LENGTH
 """The offset in the body of a rows event at which the part of its header begins that decides its layout."""
 
-NO_ROWS = -1
+_NO_ROWS = -1
 """The number in place of a layout for an event that has no rows, or cannot be decoded."""
 
 TableKey = tuple[Family, bytes]
@@ -270,7 +270,7 @@ class RowsEventsFinder:
                 except BinlogError as error:
                     if position is not None:
                         raise error.located(None, int(places[number])) from error
-                    layout = NO_ROWS
+                    layout = _NO_ROWS
             layouts.append(layout)
         if closed.any():
             self._maps.clear()
@@ -278,7 +278,7 @@ class RowsEventsFinder:
             content = bytes(view[contents[number] : lasts[number]])
             self._maps[int(table_id[number])] = _Map(content, int(places[number]))
         layout_of = np.array(layouts, np.int64)
-        found = np.flatnonzero(layout_of != NO_ROWS)
+        found = np.flatnonzero(layout_of != _NO_ROWS)
         data = np.concatenate(parts) if len(parts) > 1 else data
         return RowsEvents(
             watched[rows[found]], layout_of[found], begins[found], ends[found], map_positions[found], data
@@ -292,7 +292,7 @@ class RowsEventsFinder:
         self, kind: int, body: bytes, table_map: _Map | None, family: Family
     ) -> tuple[int, RowsHeader]:
         """Return the index of a rows event's layout in the :class:`LayoutTable`, and the event's decoded header. A
-        layout tells which columns the row images have, and the sizes of the values. The index is NO_ROWS for a dummy
+        layout tells which columns the row images have, and the sizes of the values. The index is _NO_ROWS for a dummy
         rows event.
 
         ``kind`` is the number of the event's type, and ``table_map`` the Table_map event of its table. Raises
@@ -300,7 +300,7 @@ class RowsEventsFinder:
         """
         header = decode_rows_header(kind, body)
         if header.is_dummy:
-            return NO_ROWS, header
+            return _NO_ROWS, header
         if table_map is None:
             raise BinlogCorrupt(
                 f"rows event: no Table_map event tells the columns of table id {header.table_id}"
