@@ -112,7 +112,9 @@ _OTHERS = {
     "hebrew": str.maketrans("¯", "‾"),
     "koi8u": str.maketrans("∙", "•"),
 }
-"""The characters that the servers map differently, by character set: from Python's character to the servers'."""
+"""For a character set, a table for :meth:`str.translate`: from a character that Python's codec decodes to the character
+that the servers use in its place.
+"""
 
 _WIDE_BACKSLASH = "＼"
 _MAPS_TO_ASCII = frozenset({"sjis", "ujis"})
@@ -125,7 +127,8 @@ _UNCERTAIN = {
     "greek": "€₯ͺ",
     **dict.fromkeys(_MAPS_TO_ASCII, _WIDE_BACKSLASH),
 }
-"""The characters that :func:`decode` returns for some bytes of which a server makes another character in a name.
+"""By character set, the characters of :func:`decode`'s result in whose place a server may read another character, so
+that a name with such a character is uncertain.
 
 MySQL makes a question mark or U+FFFD of most of them. A value is a part of a regular expression's character class.
 """

@@ -67,7 +67,9 @@ _BYTES = _T[0].tolist()
 _RESIDUES = np.array(
     [*accumulate(range(_BLOCK), lambda crc, _: crc >> 8 ^ _BYTES[crc & 0xFF], initial=SOUND)], np.uint32
 )
-"""The CRC32 register (intermediate state) that follows from SOUND after 0 to _BLOCK zero bytes, uint32."""
+"""Entry n is the CRC32 register (intermediate state) that follows from the register SOUND after n bytes of value 0, for
+n from 0 to _BLOCK, uint32.
+"""
 _DIGITS = 4
 """The number of hexadecimal digits that the argument ``zeros`` of :func:`shifted` may have."""
 

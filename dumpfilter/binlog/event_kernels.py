@@ -75,9 +75,9 @@ def insert_gaps(
     relay log about transactions that the master dropped. Return the number of bytes written to ``out``.
 
     ``head`` has the bytes with which each Gap event begins: common header, signature, version and kind. The loop fills
-    in the event's length and end_log_pos. ``sources`` has the GTID sources one after another, each after a byte with
-    its length. ``source_ends`` has the offset after each source. ``checksum`` tells whether a Gap event ends in a
-    CRC32.
+    in the event's length and end_log_pos. ``sources`` has the GTID sources (such as server UUIDs) one after another,
+    each after a byte with its length. ``source_ends`` has the offset after each source. ``checksum`` tells whether a
+    Gap event ends in a CRC32.
     """
     here, told = _U(events.ctypes.data), _U(sources.ctypes.data)
     first, last = _U(gaps.run_first.ctypes.data), _U(gaps.run_last.ctypes.data)

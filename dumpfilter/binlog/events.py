@@ -206,7 +206,7 @@ class EventType(enum.IntEnum):
 
 
 KINDS: tuple[EventKind, ...] = tuple(member.kind for member in EventType)
-"""The rows of the table of event types, in the order of the types' numbers."""
+"""The properties of all event types, such as names and decoders, in the order of the types' numbers."""
 
 _NAMES = {kind.number: kind.name for kind in KINDS}
 _SHOWN_NAMES = {kind.number: kind.shown or kind.name for kind in KINDS}

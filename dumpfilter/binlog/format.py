@@ -88,7 +88,7 @@ _OTHER_FILES = {
     "(mysqlbinlog --read-from-remote-server --raw fetches it in clear)",
     GTID_INDEX_MAGIC: "a GTID index, which MariaDB keeps beside a binlog: name the binlog itself, without .idx",
 }
-"""The files that someone may take for a binlog, by their first bytes."""
+"""The explanations in errors about files that a user may take for a binlog, by the first four bytes of the file."""
 
 
 def check_magic(head: bytes) -> None:

@@ -1,4 +1,6 @@
-"""The gaps of one message from the master, as arrays. A slave makes Gap events of them."""
+"""The gaps of one message from the master, as arrays. A gap is a note about consecutive transactions that the master
+dropped. The slave writes each gap to its relay log as an event.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +24,27 @@ class GapColumns(NamedTuple):
     """
 
     offset: Int64s
-    """For each gap, the byte offset in the message's events at which its Gap event is inserted."""
+    """For each gap (note about dropped transactions), the byte offset in the message's events before which the slave
+    inserts the gap in its relay log.
+    """
     end: Int64s
-    """The byte offset in the master's binlog file after each gap. 0 for a gap that stands for no transaction: it only
-    has hits (uses of filter rules) of the transaction that continues or follows there.
+    """For each gap (note about dropped transactions), the byte offset after these transactions in the master's binlog
+    file. The value is 0 for a gap that only has hits (uses of filter rules) of the transaction that continues or
+    follows there.
     """
     runs_until: Int64s
-    """For each gap, the index after the gap's last run in the columns of runs. The gap's first run follows the last run
-    of the gap before.
+    """For each gap (note about dropped transactions), the index after its last run (interval of GTIDs) in the ``run_*``
+    arrays. The gap's first run follows the last run of the gap before.
     """
     run_source: Int64s
-    """For each run of GTIDs, the index of its GTID source in the message's list."""
+    """For each run (interval of consecutive dropped GTIDs), the index of the GTID source, such as a server UUID, in the
+    message's list of sources.
+    """
     run_first: Int64s
     run_last: Int64s
     hits_until: Int64s
-    """For each gap, the index after its last entry in ``hit_kind`` and ``hit_count``."""
+    """For each gap (note about dropped transactions), the index after its last entry in ``hit_kind`` and ``hit_count``.
+    """
     hit_kind: Int64s
     """For each count of hits (uses of filter rules), the number by which the protocol names the kind of rule."""
     hit_count: Int64s

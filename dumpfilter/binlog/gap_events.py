@@ -43,14 +43,14 @@ from dumpfilter.binlog.writer import make_event
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
-"""The version of the layout of Gap events."""
+"""The version of the layout of Gap events, a relay log's notes about transactions that the master dropped."""
 KIND_GAP = 1
-"""The value of ``kind`` in an event that records dropped transactions or hits (uses of filter rules)."""
+"""The kind byte of a Gap event, which records dropped transactions or hits (uses of filter rules) in a relay log."""
 KIND_HEAD = 2
-"""The value of ``kind`` in the event at the head of a relay log file, which names the master."""
+"""The kind byte of the event at the head of a relay log file, which names the master."""
 _PREFIX = struct.Struct("<8sBB")
 _GAP = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP)
-"""The bytes with which the body of each Gap event begins."""
+"""The bytes with which the body of each Gap event (a relay log's note about dropped transactions) begins."""
 _FIXED = struct.Struct("<QHI")
 _HIT = struct.Struct("<BQ")
 _RUN = struct.Struct("<QQ")
@@ -60,7 +60,9 @@ GAP_VERSION_AT = len(SIGNATURE)
 GAP_KIND_AT = GAP_VERSION_AT + 1
 GAP_END_AT = _PREFIX.size
 GAP_LENGTH = _PREFIX.size + _FIXED.size
-"""The length of a Gap event's body without its hits (rule uses) and its runs of GTIDs, bytes."""
+"""The length of the body of a Gap event (a relay log's note about dropped transactions) without its hits (rule uses)
+and its runs (intervals) of GTIDs, bytes.
+"""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ class Gap:
     hits: dict[int, int] = field(default_factory=dict)
     """The number of hits (uses of filter rules) of dropped events, by the number of the rule's kind in the protocol."""
     runs: tuple[tuple[bytes, int, int], ...] = ()
-    """The GTIDs of the dropped transactions: GTID source, first and last number of each run."""
+    """The GTIDs of the dropped transactions, as runs of consecutive numbers: the GTID source in the binary form of
+    :func:`source_bytes`, and the first and the last number, both included.
+    """
 
     def add_to(self, gtids: GtidSet) -> None:
         """Add the GTIDs of the dropped transactions that this Gap event records to the set ``gtids``.

@@ -476,13 +476,13 @@ MICROSECONDS = 1e6
 """The number of microseconds in a second. GTID events have the commit time in microseconds."""
 
 _MOST_EVENTS = 100
-"""The number of events without a time that are searched before the search gives up. Events that a master or slave made
-have no time.
+"""The number of events after which the search for the first event with a timestamp gives up. Events that a master or
+slave made for a stream have no timestamp.
 """
 
 _FRAME_OF_A_FILE = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
-"""The events that a server writes at the beginning and end of a file. These events do not count when a delay is
-measured.
+"""The types of events that a server writes at the beginning and end of a file. These events do not count when the lag
+of a reader is measured.
 """
 
 
@@ -495,7 +495,7 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
 
     ``events`` begins with a whole event, and ``checksum`` tells whether events end in a CRC32. MySQL 8.0.1 and later
     give microseconds. For other servers the result is the timestamp of the event's header, whole seconds. Return None
-    if there is no transaction, or no time, or only the first part of an event's header.
+    if there is no transaction, or no event with a timestamp, or only the first part of an event's header.
     """
     found = _first_timed(lambda at, length: events[at : at + length], 0, len(events))
     if found is None:

@@ -44,7 +44,9 @@ class SourceNumbers:
         return self._keys[number]
 
     def gtid(self, number: int, last: int) -> str:
-        """Return a GTID as text. ``number`` is the index of its source, and ``last`` its gno or seq_no."""
+        """Return a GTID as text. ``number`` is the index of the GTID's source (server UUID with a tag, or MariaDB's
+        domain and server id), and ``last`` its gno or seq_no.
+        """
         first, second = self._keys[number]
         if isinstance(first, bytes):
             return str(MysqlGtid(first, last, str(second)))

@@ -146,7 +146,9 @@ _NUMBERS = {
 _TERMINATED_CATALOG = 2
 """The code of a catalog's name with a zero byte at its end (Q_CATALOG_CODE)."""
 _NAMES = {_TERMINATED_CATALOG: "catalog", 5: "time_zone", 6: "catalog"}
-"""The names of the fields of Query events' status variables that are one name, by the variable's code in the event."""
+"""The field of :class:`StatusVariables` for each status variable of a Query event whose value is one name, by the
+variable's code.
+"""
 
 
 def _terminated_name(reader: Cursor) -> str:
@@ -205,7 +207,9 @@ class QueryEvent:
     """The content of a Query event: a statement, and the settings of the session that ran it."""
 
     thread_id: int
-    """The session's id on the server that ran the statement (``slave_proxy_id``). Temporary tables belong to it."""
+    """The session's id on the server that ran the statement (``slave_proxy_id``). Temporary tables belong to this
+    session.
+    """
     exec_time: int
     """The time that the statement took on the master, seconds."""
     error_code: int

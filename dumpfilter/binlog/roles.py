@@ -89,7 +89,8 @@ the dump gives an event this role, never the scan of a binlog file.
 """
 
 WITHHELD = 13
-"""An event that the master cannot decide about and that an imposed filter drops, with the context events before it.
+"""An event that the master cannot decide about and that an imposed filter drops. The events before it that belong to
+the same statement, such as Intvar, are dropped, too.
 
 An imposed filter is one that the master's operator sets for a slave. The scan of a binlog file gives no event this
 role.
@@ -114,7 +115,7 @@ NAMES = (
     "FILE", "GTID", "FRAME", "CONTEXT", "TABLE_MAP", "ROWS", "ROWS_END", "STATEMENT", "DUMMY_ROWS", "KEEP", "XA",
     "PAYLOAD", "REPLACED", "WITHHELD", "HIDDEN", "GAP",
 )  # fmt: skip
-"""The names of the roles, by their numbers."""
+"""The names of the roles, by their numbers. A role is the condition on which the master sends an event."""
 
 ENDS = 0x80
 """The bit in the column ``role`` for an event that completes a transaction.
@@ -123,7 +124,9 @@ A stream may be cut and resumed after such an event.
 """
 
 ROLE_MASK = 0x7F
-"""The bits in the column ``role`` that hold the role itself, without the bit :data:`ENDS`."""
+"""The bits in the column ``role`` that hold an event's role (the condition on which the master sends the event),
+without the bit :data:`ENDS`.
+"""
 
 # The columns `subject` and `txn_subject` of a segment hold numbers of tables and statements. The negative values
 # below have other meanings.

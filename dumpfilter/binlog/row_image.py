@@ -31,7 +31,9 @@ BEFORE, AFTER = 1, 2
 
 _IMAGES = {"insert": AFTER, "delete": BEFORE, "update": BEFORE | AFTER}
 _MOST_LAYOUTS = 4096
-"""The limit of cached layouts of row images, of all tables."""
+"""The largest number of layouts in the cache, for all tables together. A layout tells which columns the row images of
+an event have, and the sizes of the values.
+"""
 
 # The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has the
 # types 140 and 141.
@@ -174,17 +176,19 @@ class Layouts(NamedTuple):
     n bytes.
     """
     document: Int32s
-    """For each column, the index in the before-image of the JSON document that a partial update changes; -1 for no
-    document.
+    """For each column of an after-image, the index of the same column in the before-image, which holds the JSON
+    document that a partial update changes. -1 for none, and for columns of before-images.
     """
     json: Int32s
     """For each column, the number of its bit in the bitmap ``partial_bits`` of a partial update of JSON values; -1 for
     none.
     """
     images: Bytes
-    """The images that a row of each layout has: the sum of BEFORE and AFTER."""
+    """For each layout, the images that a row has: a sum of the bits BEFORE (before-image) and AFTER (after-image)."""
     partial_bytes: Int32s
-    """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
+    """For each layout, the size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other
+    changes.
+    """
     column: Int64s
     """For each column, the number that identifies it for the caller of :func:`~dumpfilter.binlog.row_walk.find_rows`.
     The result has this number for each of the column's values.
@@ -192,7 +196,7 @@ class Layouts(NamedTuple):
 
 
 NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qiiiBiq"))
-"""Layouts without any layout."""
+"""The arrays of a :class:`Layouts` that holds no layout yet, with which a cache begins."""
 
 
 def joined_layouts(parts: Sequence[Layouts]) -> Layouts:

@@ -32,7 +32,9 @@ The bitmap ``partial_bits`` follows value_options when this bit is set.
 """
 _FEWEST_ROWS = 16
 _LIKELY_ROW = 48
-"""The size of a row from which the first length of the output arrays is estimated, bytes."""
+"""The assumed size of a row, bytes. The number of rows, for which output arrays are first allocated, is estimated by
+this size.
+"""
 
 
 class _Stop(enum.IntEnum):
@@ -139,9 +141,9 @@ class RowImages(NamedTuple):
     """
 
     start: Int64s
-    """The offset of each row, where its before-image begins."""
+    """The byte offset in the rows data at which each row, and so its before-image, begins."""
     middle: Int64s
-    """The offset at which the before-image ends and the after-image begins."""
+    """For each row, the byte offset in the rows data at which the before-image ends and the after-image begins."""
     end: Int64s
 
 

@@ -161,7 +161,8 @@ class Transaction(NamedTuple):
     """
 
     data: bytes
-    """The bytes of all events, with 0 for what :func:`written` sets."""
+    """The bytes of all events, with 0 in the fields that :func:`written` sets, such as the GTID, times and checksums.
+    """
     offsets: Int64s
     """The byte offset of each event in ``data``."""
 
@@ -365,12 +366,12 @@ START = 1_790_000_000
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 _ENDS_EARLY = 1.02
-"""The factor by which commits advance faster than the span requires on average.
+"""The factor by which commits advance faster than the span (the period of all commit times) requires on average.
 
 The pauses between commits are random. Without the factor, many transactions could pile up at the end of the span.
 """
 _PACE = 10_000_000
-"""The bytes per second by which a set without a span grows."""
+"""The bytes per second by which a generated binlog set grows, if the caller gives no period for the commit times."""
 _BLOCK = 8 << 20
 """The size of the pool of transactions that are encoded, and the most that is written at once, bytes."""
 

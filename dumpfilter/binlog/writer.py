@@ -1,4 +1,4 @@
-"""The writing of binlog events."""
+"""Functions that make binlog events, with header and checksum, and that adapt events to another position in a file."""
 
 from __future__ import annotations
 

@@ -32,33 +32,34 @@ class Form(enum.IntEnum):
     value in parentheses.
     """
     DATE = 4
-    """A DATE. The parameter is the code of the character between year, month and day."""
+    """A DATE. The column's ``parameter`` is the code of the character between year, month and day."""
     OLD_TIME = 5
     OLD_DATETIME = 6
     OLD_TIMESTAMP = 7
     TIME = 8
-    """A TIME with fractions of a second. The parameter is the number of decimals, also for DATETIME, TIMESTAMP and
-    SECONDS.
+    """A TIME with fractions of a second. The column's ``parameter`` is the number of decimals, also for DATETIME,
+    TIMESTAMP and SECONDS.
     """
     DATETIME = 9
     TIMESTAMP = 10
     SECONDS = 11
     """A TIMESTAMP as seconds since 1970."""
     DECIMAL = 12
-    """DECIMAL. The parameter is ``precision << 8 | scale``."""
+    """A DECIMAL. The column's ``parameter`` is ``precision << 8 | scale``."""
     UTF8 = 13
     MAPPED = 14
-    """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
+    """A string in which each byte is replaced by up to four bytes. The column's ``parameter`` is the :class:`ByteMap`.
+    """
     HEX = 15
-    """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing
-    zero bytes.
+    """A binary string, as hexadecimal digits. The column's ``parameter`` is the minimum length, since the binlog stores
+    BINARY without trailing zero bytes.
     """
     TOGETHER = 16
-    """A number whose texts Python code makes for all values at once, such as a FLOAT or an ENUM. The parameter is the
-    size of a value, bytes.
+    """A number whose texts Python code makes for all values at once, such as a FLOAT or an ENUM. The column's
+    ``parameter`` is the size of a value, bytes.
     """
     COPY = 17
-    """Bytes that are copied as they are, with zero bytes up to the length in the parameter."""
+    """Bytes that are copied as they are, with zero bytes up to the length in the column's ``parameter``."""
     BASE64 = 18
     """Lines of 76 characters in base64."""
     CHECKSUM = 19
@@ -89,7 +90,7 @@ _MAPS = {
     ByteMap.MYSQL: lambda byte: _ESCAPES.get(byte) or _MAPS[ByteMap.MARIADB](byte),
 }
 MAPPED_BYTES = 4
-"""The maximum number of bytes that replace one byte."""
+"""The maximum number of bytes by which a :class:`ByteMap` replaces one byte of a string."""
 _MAPPED = [[_MAPS[one](byte) for byte in range(256)] for one in ByteMap]
 _MAP_LENGTH = np.array([[len(text) for text in texts] for texts in _MAPPED], np.uint8)
 _MAP_TEXT = np.array([[[*text.ljust(MAPPED_BYTES, b"\0")] for text in texts] for texts in _MAPPED], np.uint8)

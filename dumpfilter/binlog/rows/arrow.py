@@ -256,7 +256,9 @@ or null for NULL. A column that the row image lacks has no entry.
 WORDS = pa.dictionary(pa.int32(), pa.string())
 """The Arrow dictionary type for texts that repeat. An array of this type stores each text once."""
 ENCODED_MAP_TYPE = pa.map_(WORDS, pa.string())
-"""The type of :data:`MAP_TYPE` with the names as a dictionary."""
+"""The Arrow type of a row image as a map from column name to text, as :data:`MAP_TYPE`, but with dictionary-encoded
+names.
+"""
 
 
 class Images(NamedTuple):
@@ -267,24 +269,32 @@ class Images(NamedTuple):
     data: Bytes
     styled: StyledColumns
     described: list[tuple[Column, Family]]
-    """For each column of ``styled``, its description and the family of its server."""
+    """For each table column in ``styled`` (how values become text), the column's description and the family of its
+    server.
+    """
     names: pa.DictionaryArray
-    """The names of the columns of ``styled``, in their order. :meth:`maps` uses them as the keys of the maps."""
+    """The names of the table columns in ``styled`` (how values become text), in their order. :meth:`maps` uses them as
+    the keys of the maps.
+    """
     has: Bools
     """For each row, whether it has an image of this kind (before or after the change). Inserts have no before-image,
     and deletes have no after-image.
     """
     cell: Int64s
-    """The index of each cell among the cells of both images of all rows, for errors and ``documents``."""
+    """For each cell (value of a column in a row), the index among the cells of both images of all rows. Errors and
+    ``documents`` name a cell by this index.
+    """
     row: Int64s
-    """The index of the row to which each cell belongs."""
+    """For each cell (value of a column), the index of the row to which the cell belongs."""
     start: Int64s
     length: Int64s
     """The size of each cell's stored value, bytes. -1 means NULL, and ``-2 - n`` means n bytes of changes to a JSON
     value.
     """
     column: Int64s
-    """The index in ``styled`` of the column to which each cell belongs."""
+    """For each cell (value of a column), the index of the table column in ``styled``, which tells how its values become
+    text.
+    """
     documents: Documents
 
     def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:

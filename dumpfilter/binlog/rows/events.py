@@ -44,10 +44,14 @@ _IS_COMPARED: Bools = by_number(lambda kind: kind.change is not None and not kin
 
 
 _KEY_AT = TABLE_ID_LENGTH + FLAGS_LENGTH
-"""The offset in the body of a rows event at which the part of its header begins that decides its layout."""
+"""The offset in the body of a rows event after table id and flags. The rest of the event's header begins there, and
+decides which columns the row images have.
+"""
 
 _NO_ROWS = -1
-"""The number in place of a layout for an event that has no rows, or cannot be decoded."""
+"""The value in place of the index of a layout (columns and value sizes of row images) for an event that has no rows, or
+cannot be decoded.
+"""
 
 TableKey = tuple[Family, bytes]
 """The server family, and the content of a Table_map event without the table id."""
@@ -101,8 +105,8 @@ class LayoutTable:
         self.numbers: dict[tuple[Family, bytes, int, bytes], int] = {}
         """The indexes, in the arrays of :meth:`arrays`, of the layouts that rows events have had so far.
 
-        The key is that of the table, the event's type, and the bytes of the event's header after the flags. Events with
-        equal keys have one layout.
+        A key has the table's family and Table_map event (:data:`TableKey`), the rows event's type, and the bytes of its
+        header after the flags. Events with equal keys have one layout.
         """
         self._styles = [*styles]
         self._joined, self._new = NO_LAYOUTS, list[Layouts]()
@@ -176,7 +180,9 @@ class RowsEvents(NamedTuple):
     event: Int64s
     """The index of the event in the arguments of :meth:`RowsEventsFinder.find`."""
     layout: Int64s
-    """The number of the layout of the event's row images in the :class:`LayoutTable`."""
+    """The index in the :class:`LayoutTable` of the layout of the event's row images, which tells their columns and the
+    sizes of the values.
+    """
     start: Int64s
     end: Int64s
     """The byte offset in :attr:`data` at which the event's rows end."""

@@ -209,4 +209,6 @@ _MARIADB_FIELDS = _FIELDS | {
     2: _FIELDS[2]._replace(types=_MARIADB_TEXTS),
     3: _FIELDS[3]._replace(types=_MARIADB_TEXTS),
 }
-"""MariaDB also counts GEOMETRY among the columns with a character set."""
+"""The needed fields of the optional metadata, by number, for MariaDB, which also counts GEOMETRY among the columns with
+a character set.
+"""

@@ -208,7 +208,9 @@ class CellTexts:
         self._cells = data, start, length, column, styled.columns
         self._more = self._pending_texts(styled, documents)
         self._next = 0
-        """The index of the next text that Python code has made, among the texts of all pending cells."""
+        """The index of the next text to use among the texts that Python code has made, for the cells (values) that
+        compiled code cannot convert.
+        """
 
     def _pending_texts(self, styled: StyledColumns, documents: Documents) -> tuple[Bytes, Int64s]:
         data, start, length, column, columns = self._cells
@@ -303,7 +305,8 @@ _FLOAT_BYTES = 4
 _PACKED = 0x80
 """The bit in the first byte of a compressed column's value (MariaDB) that marks compressed bytes."""
 _UNWRAPPED = 0x08
-"""The bit in the first byte that marks a deflate stream without zlib's header."""
+"""The bit in the first byte of a compressed column's value (MariaDB) that marks a deflate stream without zlib's header.
+"""
 
 
 _FORMS = {

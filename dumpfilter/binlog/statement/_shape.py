@@ -14,7 +14,9 @@ from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import inner, kernel
 
 PADDING = 4
-"""The number of zero bytes that follow the text, and the number of zero bytes before the shape in the output."""
+"""The number of zero bytes that must follow a statement's text in the input of :func:`shape`, and that stand before the
+shape in the output.
+"""
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 _EXCLAMATION, _DOUBLE_QUOTE, _HASH, _DOLLAR, _QUOTE = ord("!"), ord('"'), ord("#"), ord("$"), ord("'")

@@ -337,7 +337,9 @@ K = StatementKind
 
 CHANGING_ROWS = frozenset({K.INSERT, K.REPLACE, K.UPDATE, K.DELETE, K.LOAD_DATA})
 CHANGING_DATA = CHANGING_ROWS | {K.SELECT, K.TRUNCATE_TABLE}
-"""The kinds of statement that define no object. Such a statement fails if a table or function is missing."""
+"""The kinds of statements that read or change rows, and define no object. Such a statement fails if a table or function
+is missing.
+"""
 _QUERYING = (CHANGING_ROWS - {K.LOAD_DATA}) | {K.CREATE_TABLE_SELECT, K.VIEW, K.SELECT}
 _WITHOUT_BODY = frozenset({Thing.DATABASE, Thing.ACCOUNT, Thing.GRANT})
 

@@ -75,11 +75,12 @@ _UNKNOWN_ORDER = {
     "mysql": re.compile(r"(?<![a-z_])RIGHT\b(?!\s*\()", re.IGNORECASE),
     "mariadb": re.compile(r"(?<![a-z_])(?:NEXTVAL|LASTVAL|CURRVAL|SETVAL|VALUE[\W\dM]+FOR)\b", re.IGNORECASE),
 }
-"""Patterns of the texts with which an UPDATE or DELETE of several tables is undecided, by the family of the server.
+"""For each server family, a pattern for the text of an UPDATE or DELETE of several tables. If the pattern is found, the
+master does not know the order in which a replica checks the tables.
 
 MySQL 9.7 lists the tables right of a RIGHT JOIN before those left of it, and MySQL 5.7 after them. The version of the
-replica counts, which the master does not know. MariaDB also lists the sequences of an expression. A digit may precede
-a word, as in ``/*!50000RIGHT*/``.
+replica counts, which the master does not know. MariaDB also lists the sequences of an expression. A digit may precede a
+word, as in ``/*!50000RIGHT*/``.
 """
 _SUBQUERY = re.compile(r"(?<![a-z_])(?:SELECT|TABLE)\b", re.IGNORECASE)
 
@@ -189,8 +190,8 @@ def _without_tables(kind: StatementKind, names: Names | None = (), **more: Any) 
 
 
 def _written(reader: StatementReader, kind: StatementKind, *changes: Change) -> StatementFacts:
-    """Parse the name of the one table whose rows a statement changes, and return the statement's facts. The cursor is
-    before the name.
+    """Parse the name of the one table whose rows a statement changes, and return the result of parsing: the statement's
+    kind, table and changes. The cursor is before the name.
 
     ``changes`` tells how the statement changes rows, such as INSERT.
     """

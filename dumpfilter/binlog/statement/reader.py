@@ -131,7 +131,9 @@ OPTION of a view.
 """
 
 _ALSO_ALIASES = {"mysql": ("RETURNING",), "mariadb": ("TABLESAMPLE", "QUALIFY")}
-"""The words of AFTER_NAME that are aliases nevertheless, by the family of the server."""
+"""By server family, the keywords of :data:`AFTER_NAME` that nevertheless can be a table's alias on servers of this
+family.
+"""
 
 _SYSTEM_TIME = re.compile(r"FOR\s+SYSTEM_TIME\b", re.IGNORECASE)
 _AFTER_EXPRESSION = frozenset(

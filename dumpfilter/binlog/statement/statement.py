@@ -171,7 +171,9 @@ class Statement:
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
     looks_first: bool = False
-    """Whether a replica looks for the table or routine of a GRANT before it evaluates its rules for the second list."""
+    """Whether a replica checks that the table or routine of a GRANT exists before it applies its table rules to the
+    grant tables, the second list of ``updated``.
+    """
     involved: Names = ()
     """The tables that a Query event of the extended format (WL#40) lists, or the grant tables of MariaDB's SET DEFAULT
     ROLE. The field is filled only when ``updated`` is None.
@@ -260,7 +262,9 @@ class StatementFacts:
     ``listed`` instead.
     """
     looks_first: bool = False
-    """As in :attr:`Statement.looks_first`."""
+    """Whether a replica checks that the table or routine of a GRANT exists before it applies its table rules to the
+    grant tables (:attr:`Statement.looks_first`).
+    """
     listed: Names | None = None
     """The tables of an UPDATE of several tables, in the server's order; None for other statements. For MariaDB's SET
     DEFAULT ROLE, the grant tables that decide whether a replica looks for the user and changes the role.
