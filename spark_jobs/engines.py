@@ -96,7 +96,7 @@ class Work:
     once.
     """
     is_stopped: bool = False
-    """Whether each running task must end with :class:`Stopped` at its next step."""
+    """Whether each running task must end with :class:`Stopped` at its next call of :func:`step`."""
 
 
 _thread = threading.local()
@@ -245,7 +245,7 @@ class ThreadRunner:
 
         If a task fails, tasks after it are not started, but earlier ones are completed, because the error of the first
         failed task is raised. An OSError of a task becomes a BinlogError with the name of the file, and a MemoryError
-        becomes MemoryShort. After Ctrl-C no task is started, and running tasks end at their next step.
+        becomes MemoryShort. After Ctrl-C no task is started, and running tasks end at their next call of :func:`step`.
         """
         if not tasks:
             return []

@@ -55,7 +55,7 @@ class BandwidthOptions(ReadOptions):
     a slave has rules and the binlogs are MySQL's without GTIDs.
     """
     most_units: int = setting(MOST_UNITS, is_option=False)
-    """The number of units (rows of the tally) above which tasks merge counts that all filters treat alike.
+    """The number of units (rows of traffic counts) above which tasks merge counts that all filters treat alike.
 
     This keeps the results that are sent to the driver small, but every process must then evaluate every filter. Such
     measurements are valid only for filters with equal verdicts.

@@ -84,13 +84,13 @@ class Range:
     number: int = 0
     file: int = 0
     prepared: tuple[tuple[Xid, Held], ...] = ()
-    """The XA transactions that end in the range but were prepared in an earlier range, with their tables and
-    statements. Empty until :func:`follow_xa` has found them.
+    """The XA transactions that end in this range (part of a binlog file) but were prepared in an earlier one, with
+    their tables and statements. Empty until :func:`follow_xa` has found them.
     """
     last: bool | None = None
-    """None if the range must end exactly at ``end``. True or False if the range is the last one of its file, and was
-    guessed when the file had ``end`` bytes. The range then ends with the file, and the value is that of
-    :attr:`FilePart.last`.
+    """None if the range must end exactly at ``end``. Otherwise the range reaches to the end of its file, which had
+    ``end`` bytes when the range was made. True: the file may be open for writing, so an incomplete last transaction is
+    no error.
     """
     names: NameRules = DEFAULT_NAMES
     """The rules for comparing names of schemas and tables, which filters need: those of the server that wrote the
@@ -109,8 +109,8 @@ one result per group.
 """
 
 _LARGEST_GROUP = 8
-"""The size of the largest group, in ranges of full size, unless :data:`MOST_GROUPS` requires larger groups. A task of
-this size takes less than a second.
+"""The maximum size of a group of ranges (parts of files) for one task, as a multiple of the target size of a range,
+unless :data:`MOST_GROUPS` requires larger groups. A task of this size takes less than a second.
 """
 
 _TASKS_AHEAD = 2
@@ -260,7 +260,8 @@ class FileIndex:
     format_description: bytes = b""
     """The complete format description event. Empty if the file could not be opened."""
     bounds: tuple[int, ...] = ()
-    """The ascending byte offsets between ranges. Each two consecutive offsets delimit a range.
+    """The ascending byte offsets between ranges (the parts of the file that tasks read). Each two consecutive offsets
+    delimit a range.
 
     Empty if the indexed part has no transaction.
     """
@@ -275,8 +276,8 @@ class FileIndex:
     times: TimeSpans = ()
     """The time intervals that contain the events of the file's transactions. The events' timestamps need not ascend."""
     has_xa: bool = False
-    """Whether the part may end an XA transaction that was prepared before the part. Events inside compressed
-    transactions do not count.
+    """Whether the indexed part of the file may have the XA COMMIT or XA ROLLBACK of a transaction that was prepared
+    before this part. Events inside compressed transactions do not count.
     """
     damage: Damage | None = None
     """The damage at which the indexed part of the file ends. None if the index pass found no damage."""
@@ -365,7 +366,7 @@ def version_of(path: str) -> FileVersion | None:
 
 
 NO_LIMIT = 1 << 62
-"""A number of bytes that no file has."""
+"""A number of bytes that no file has: the value of a limit or end offset that means "no limit"."""
 
 
 @dataclass(frozen=True)
@@ -566,7 +567,7 @@ class IndexedSet:
     statements.
     """
     is_guessed: bool = False
-    """Whether the beginnings of ranges were guessed, and not found by the index pass."""
+    """Whether the beginnings of ranges (parts of files) were guessed, and not found by a scan of the files."""
 
     @property
     def has_xa(self) -> bool:
@@ -670,7 +671,9 @@ _SEARCHED = 1 << 20
 """The number of bytes after an offset in which the beginning of a transaction is searched."""
 
 _OPENED = 16
-"""The number of files that are divided at once. A read of a remote file waits for a reply."""
+"""The number of files that are divided into ranges (parts for tasks) in parallel, because a read of a remote file waits
+for a reply.
+"""
 
 _MOST_GUESSED = 4
 """The factor by which a guessed range (a part of a file that one task reads) may be larger than ranges should be. If a

@@ -3,7 +3,7 @@
 Threads of this process and Spark run the same job, so both engines give equal counts.
 
 1. The driver divides the files into ranges of complete transactions.
-2. Each task (:class:`CountRanges`) counts the transactions of a group of ranges.
+2. Each task (:class:`CountRanges`) counts the bytes and events of the transactions in a group of ranges.
 3. The driver joins the counts in binlog order.
 """
 
@@ -90,9 +90,9 @@ def read_traffic(
 ) -> SetTraffic:
     """Count the bytes and events of each transaction of a binlog set that each filter passes.
 
-    ``source`` names a binlog set or several files. ``run`` is the engine's function that calls the tasks, in threads or
-    on Spark. ``options`` say how the files are read; None: the defaults. A filter has the same index in ``filters`` and
-    in the result. Raises BinlogError with file and position for a damaged binlog.
+    ``source`` names a binlog set or several files. ``run`` is a function that calls the tasks, in threads or on Spark.
+    ``options`` say how the files are read; None: the defaults. A filter has the same index in ``filters`` and in the
+    result. Raises BinlogError with file and position for a damaged binlog.
     """
     options = options or ReadOptions()
 

@@ -66,13 +66,19 @@ the filter's index among the measured filters. The verdicts are None for a filte
 """
 
 ALL: Verdicts = None, 0
-"""A filter without rules, in the form of :data:`Verdicts`."""
+"""A filter without rules, in the form of :data:`Verdicts`: a pair of its verdicts (None) and its index among the
+measured filters.
+"""
 
 _PACKETS_OF_COMPRESSED = 2
-"""The number of events in a compressed transaction: Gtid and Transaction_payload."""
+"""The number of packets that a compressed transaction takes in MySQL's protocol, one for each of its events: Gtid and
+Transaction_payload.
+"""
 
 _MOST_NAMES_OVER_TIME = 50
-"""The maximum number of schemas, and of tables, in the results' bytes over time."""
+"""The maximum number of schemas, and of tables, that have a time series of bytes in the results. The others share one
+series.
+"""
 
 
 class Evaluate:

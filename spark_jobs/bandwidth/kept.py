@@ -36,7 +36,9 @@ layout.
 """
 
 _CONDITIONS = {"required": np.int32, "start": np.int64, "member": np.int32}
-"""The columns of the conditions (such as "this table is sent") in the file's metadata, with their types."""
+"""The names and types of the arrays by which the metadata of the measurements' file encodes conditions (such as "this
+table is sent").
+"""
 
 
 @dataclass

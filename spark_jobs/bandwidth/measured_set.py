@@ -206,7 +206,7 @@ class MeasureRanges(ReadRanges):
 
 
 def _is_plain(segment: Segment) -> bool:
-    """Tell whether the tally's counts of a segment (consecutive events of one file) also give the bytes that a split by
+    """Tell whether the traffic counts of a segment (consecutive events of one file) also give the bytes that a split by
     schema writes. The segment then has only whole transactions with rows or statements of known tables.
     """
     role = segment.role & R.ROLE_MASK
@@ -224,8 +224,8 @@ def _is_plain(segment: Segment) -> bool:
 
 
 def _taken(tally: Tally, schema_bytes: Counter[str] | None) -> Facts:
-    """Take the counts from ``tally``. From these counts compute the bytes that a split by schema writes for each
-    schema, and add them to ``schema_bytes`` (None: the caller counts these bytes in another way).
+    """Take the traffic counts from the counter ``tally``. From these counts compute the bytes that a split by schema
+    writes for each schema, and add them to ``schema_bytes`` (None: the caller counts these bytes in another way).
 
     With ``schema_bytes``, all counted events must come from plain segments (parts of a file for which :func:`_is_plain`
     is true). Only in such segments does a schema's binlog get the same bytes as a slave whose filter sends only this
@@ -269,7 +269,7 @@ class MeasuredSet:
     versions: tuple[FileVersion | None, ...]
     """The versions of the measured files (None: a file that could not be opened)."""
     indexed: IndexedSet
-    """The data about all files, such as damage and times, without ranges."""
+    """The data about all files, such as damage and times, without the ranges (file parts for tasks)."""
     measured: Measured
     options: tuple[object, ...]
     """The options of the measuring run (:attr:`BandwidthOptions.key`)."""

@@ -62,7 +62,9 @@ from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 SLAVE, NO_FILTER = "slave", "no filter"
-"""The kinds of rows in the table ``traffic``."""
+"""The two values of the column ``kind`` in the Parquet table ``traffic``: a row about a slave with its filter, and a
+row about a slave without a filter.
+"""
 
 _SLAVE = Column("slave", TEXT, "The slave's name.")
 

@@ -45,7 +45,9 @@ from dumpfilter.spark_jobs.bandwidth.results import (
 )
 
 _SAME = {"name": "", "server_id": None}
-"""Replacement values for the fields in which slaves of one group may differ."""
+"""Replacement values for the fields in which slaves of one group may differ, so that only their other fields are
+compared.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class Group:
 
     members: tuple[SlaveFigures, ...]
     ways: Ways
-    """The bytes that one slave of the group receives, for the report's audience (:attr:`Results.audience`)."""
+    """The bytes that one slave of the group receives, counted as for the report's kind of readers: real replicas or
+    dumpfilter slaves (:attr:`Results.audience`).
+    """
 
     @property
     def figures(self) -> SlaveFigures:
@@ -63,7 +67,9 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The names of the members: all names of one or two, and the first and the last name of more."""
+        """The names of the group's slaves as one text: all names of one or two slaves, and the first and the last name
+        of more.
+        """
         names = [member.name for member in self.members]
         return ", ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
 
@@ -227,19 +233,26 @@ def _less(before: float, after: float) -> str:
 MOST_CHOICES = 200
 """The maximum number of slaves, or groups of equal slaves, in the menu of the chart over time."""
 ALL = "all slaves together"
-"""The name of the menu entry that is shown first, about all slaves."""
+"""The name of the first entry, about all slaves, in the menu of the chart of traffic over time."""
 ALL_COUNTED = "all slaves to which something passes"
-"""The name of the first menu entry if slaves whose filters pass nothing are left out."""
+"""The name of the first entry in the menu of the chart of traffic over time, if slaves whose filters pass nothing are
+left out.
+"""
 
 _NUMBERS = 160_000
-"""The maximum number of values in all curves together. Each makes the page a few bytes larger."""
+"""The maximum number of values in all curves of the chart over time together. Each makes the page a few bytes larger.
+"""
 _LEAST_STEPS = 400
 _HEIGHT = 340
 _EMPTY_PART = 0.25
-"""The fraction of the time with traffic above which a time without traffic is cut out of the axis."""
+"""The limit for a pause without traffic, as a fraction of all time with traffic. Longer pauses are cut out of the
+chart's time axis.
+"""
 _MOST_BREAKS = 8
 _LEAST_EMPTY = 10
-"""The minimum number of empty steps that are cut out of the axis."""
+"""The limit for a pause without traffic, in steps (points of the chart's curves). Only longer pauses are cut out of the
+time axis.
+"""
 
 
 def time_chart(results: Results) -> Chart | None:

@@ -178,8 +178,8 @@ class EventColumns:
         self._images, self._counter = image_reader, RowCounter()
         self._named: list[_Named] = []
         self._transaction = -1
-        """The file offset of the transaction that continues in the next segment, or -1 after an event between
-        transactions.
+        """The file offset of the transaction that continues in the next segment (consecutive events of the file), or -1
+        after an event between transactions.
         """
 
     def take(self, events: OpenedEvents) -> None:
@@ -396,7 +396,9 @@ _COLUMNS: dict[str, tuple[pa.DataType, Callable[[EventColumns, Chosen], pa.Array
     "inner": (pa.int32(), lambda e, at: _known(e.events.inner[at].astype(np.int32))),
     "sql": (pa.string(), lambda e, at: pa.array(e.texts(at), pa.string())),
 }
-"""The columns in order, each with its Arrow type and the function that makes it for some events."""
+"""All columns of the Spark data source ``binlog``, in order. Each has its Arrow type, and the function that makes the
+column for chosen events.
+"""
 
 
 def _names(events: EventColumns, field: str) -> pa.Array:

@@ -83,7 +83,7 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
-    In exploded form, yield the changed rows of these events.
+    With ``options.exploded``, yield the changed rows of these events.
 
     Parameters:
         wanted: the part of the file to read, which consists of complete transactions.

@@ -129,8 +129,8 @@ def _working_directory(
 
 
 _OLD, _JOB = "old", "job"
-"""The names in a working directory of the replaced output directory, and of the file that says whose plans and outputs
-the working directory has.
+"""The names of two entries in the working directory of a split: the replaced output directory, and the file that
+identifies the job to which the working directory belongs.
 """
 
 
@@ -232,8 +232,8 @@ _CREATED = HEADER_LENGTH + 2 + 50
 
 
 _MOST_WAITING = 1 << 16
-"""The number of collected GTIDs at which they are merged into the output's GTID set. Merging many at once is
-cheaper, but collected GTIDs need memory.
+"""The number of collected GTIDs at which they are merged into the GTID set of an output (binlog set that the split
+writes). Merging many at once is cheaper, but collected GTIDs need memory.
 """
 
 
@@ -263,11 +263,10 @@ class OutputFile(NamedTuple):
     and start time differ.
     """
     part: BinlogPart
-    """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
-    far.
+    """The file's entry in the manifest (the list of written files). Its size grows while the split is running.
 
-    The part of the source that a file covers ends where the part of the output's next file begins. The files
-    therefore cover the source without gaps.
+    Its ``source_end`` is the position in the split binlog set at which the next file of the same output (new binlog
+    set) begins. An output's files therefore cover the whole source without gaps.
     """
 
 
@@ -279,10 +278,12 @@ class _Output:
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
     begun_in: int = 0
-    """The index of the source file whose format description event was copied to the output's newest file."""
+    """The index of the source file whose format description event was copied to the newest file of this output (a
+    binlog set that the split writes).
+    """
     full: bool = False
-    """Whether the output's newest file has reached ``max_binlog_size``, so that the next transaction needs a new
-    file.
+    """Whether the newest file of this output (a binlog set that the split writes) has reached ``max_binlog_size``, so
+    that the next transaction needs a new file.
     """
 
 
@@ -305,9 +306,11 @@ class Placing:
         self._options = options
         self._outputs: dict[str, _Output] = {}
         self.cut = 0
-        """The number of transactions that several outputs receive, and at least one of them only in part."""
+        """The number of transactions that several outputs (binlog sets of the split) receive, and at least one of them
+        only in part.
+        """
         self.unassigned = 0
-        """The number of transactions that no output receives."""
+        """The number of transactions that no output (binlog set of the split) receives."""
         for name in options.specification.names:
             self._open(name)
 
@@ -428,7 +431,7 @@ class _Gtids:
     output's next file records them.
 
     MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain id
-    and server id, with a domain's newest entry last. A source may have neither event.
+    and server id, with a domain's newest entry last. The binlog set that is split may have neither event.
     """
 
     def __init__(self, index: FileIndex, fd: FormatDescription) -> None:
@@ -437,7 +440,7 @@ class _Gtids:
         self._last: dict[SourceKey, int] = {}
         self._flags = 0
         self._waiting: dict[SourceKey, list[Ints]] = {}
-        """Collected GTID numbers that are not merged into the set yet, by GTID source."""
+        """The numbers of collected GTIDs that are not merged into the GTID set yet, by server UUID (with tag)."""
         self._waiting_rows = 0
         if not self._event:
             return
@@ -451,7 +454,9 @@ class _Gtids:
 
     @property
     def text(self) -> str | None:
-        """The GTIDs as text. None if the source's first file does not record the GTIDs of earlier files."""
+        """The GTIDs as text. None if the first file of the binlog set that is split does not record the GTIDs of
+        earlier files.
+        """
         if not self._event:
             return None
         return str(self._list().position() if self._set is None else self._take())
@@ -496,7 +501,7 @@ class _Gtids:
     def event(self, fd: FormatDescription) -> bytes:
         """Return the Previous_gtids or Gtid_list event for a new file, with a checksum if ``fd`` requires one.
 
-        The result is empty if the source's files have no such event.
+        The result is empty if the files of the binlog set that is split have no such event.
         """
         if not self._event:
             return b""

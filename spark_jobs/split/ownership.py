@@ -56,7 +56,9 @@ of their transaction or statement.
 """
 
 NOBODY = -1
-"""The index of the last row of :meth:`Owners.sent`, which is for an output that receives nothing."""
+"""The index of the last row of the array :meth:`Owners.sent`. The other rows stand for the outputs (binlog sets that a
+split writes), and the last one for an output that receives nothing.
+"""
 
 REST = "@rest"
 """The name of the output (binlog set that a split writes) for events without a schema. No encoded schema name is equal
@@ -379,8 +381,8 @@ class Assigner:
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         self._open: dict[int, Carry] = {}
-        """For each output that owns an event of the continuing transaction, the carried events on which later
-        decisions depend. The entry of :data:`NOBODY` is for all other outputs.
+        """For each output (binlog set of the split, by index) that received an event of the transaction that continues,
+        its earlier events on which later decisions depend. The entry of :data:`NOBODY` is for all other outputs.
         """
 
     def assign(self, segment: Segment, read: ReadAt) -> dict[int, ChunkPlan]:

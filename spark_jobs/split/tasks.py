@@ -49,18 +49,22 @@ from dumpfilter.spark_jobs.split.ownership import (
 )
 
 P_OUTPUT, P_BLOCK, P_OFFSET, P_SIZE, P_PATCH = range(5)
-"""The columns of :attr:`RangePlan.pieces`. The last three are the columns of :attr:`ChunkPlan.ranges`.
+"""The columns of :attr:`RangePlan.pieces`. A row is a piece (consecutive bytes) of a source file that an output (binlog
+set of the split) receives.
 
 - P_OUTPUT: the output, an index into ``RangePlan.outputs``.
-- P_BLOCK: the block, an index into ``RangePlan.blocks``.
+- P_BLOCK: the block (part read at a time), an index into ``RangePlan.blocks``.
+- P_OFFSET, P_SIZE: the offset and size of the piece in the source file, bytes.
+- P_PATCH: how the bytes are changed, as in :attr:`ChunkPlan.ranges` (0: unchanged).
 """
 
 T_OUTPUT, T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(7)
-"""The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
+"""The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output (binlog set of the split)
+receives an event.
 
 - T_OUTPUT: the output, an index into ``RangePlan.outputs``.
-- T_END, T_EVENTS: running totals of the bytes and events that the output receives from the range, up to the
-transaction's end.
+- T_END, T_EVENTS: running totals of the bytes and events that the output receives from the range (part of a source
+file), up to the transaction's end.
 - T_SOURCE: the GTID source, an index into ``RangePlan.sources``, or -1 without a GTID.
 - T_NUMBER: the last number of the GTID.
 - T_TIME: the timestamp of the transaction's last event, Unix seconds.
@@ -75,8 +79,8 @@ _HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
     tuple[tuple[int, int, int], _Words],
     config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
 )
-"""The JSON type of the first line of a saved plan: the numbers of rows of the plan's arrays, and all other fields of
-the plan.
+"""The JSON type of the first line of a saved :class:`RangePlan`: the numbers of rows of its arrays, and all its other
+fields.
 
 The rows of blocks, transactions and pieces follow this line as 64-bit integers. NumPy's own file format is not used.
 Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
@@ -97,41 +101,43 @@ class RangePlan(NamedTuple):
     A block is the part of the range that a task reads at a time, about 16 MiB.
     """
     transactions: Ints
-    """A row for each pair of output and transaction of which the output receives an event, as an array of shape (n,
-    7). :data:`T_OUTPUT` describes the columns.
+    """A row for each pair of an output (binlog set of the split) and a transaction of which the output receives an
+    event, as an array of shape (n, 7). :data:`T_OUTPUT` describes the columns.
 
     The rows of an output are in source order.
     """
     pieces: Ints
-    """The pieces of the source file that outputs receive, as an array of shape (n, 5). :data:`P_OUTPUT` describes
-    the columns.
+    """The pieces (consecutive bytes) of the source file that outputs (binlog sets of the split) receive, as an array of
+    shape (n, 5). :data:`P_OUTPUT` describes the columns.
 
-    Rows are in the order of the blocks. Rows of one block and output are adjacent.
+    Rows are in the order of ``blocks``. Rows of one block and output are adjacent.
     """
     outputs: list[str]
-    """The names of the outputs that receive events of the range."""
+    """The names of the outputs (binlog sets of the split) that receive events of the range (part of a source file)."""
     sources: list[SourceKey]
     """The GTID sources to which the column T_SOURCE of ``transactions`` refers. A GTID source is a server UUID with
     its tag in MySQL, and a pair of domain id and server id in MariaDB.
     """
     replaced: dict[int, dict[int, bytes]]
-    """For each output, by its index in ``outputs``, the compressed transactions of which it receives only some events.
+    """For each output (binlog set of the split), by its index in ``outputs``, the compressed transactions of which the
+    output receives only some events.
 
-    Each has the new bytes of its Transaction_payload event, by the event's byte offset in the source file.
+    The value maps the byte offset of a transaction's Transaction_payload event in the source file to the new bytes of
+    this event.
     """
     cut: int
-    """The number of cut transactions. A cut transaction has events for several outputs, and at least one of these
-    outputs receives only a part of it.
+    """The number of transactions with events for several outputs (binlog sets of the split), of which at least one
+    output receives only a part.
     """
     first_cut: _Cut
-    """The first transaction that several outputs receive and one of them only in part: its byte offset in the source
-    file, and the names of these outputs. None without such a transaction.
+    """The first transaction that several outputs (binlog sets of the split) receive and one of them only in part. The
+    value is its byte offset in the source file, and the names of these outputs. None without such a transaction.
     """
     unassigned: int
-    """The number of transactions of which no output receives an event."""
+    """The number of transactions of which no output (binlog set of the split) receives an event."""
     found: FileIndex | None = None
-    """The data that the planning task found about the range, such as the offset at which its last transaction ends. The
-    file's path and name are empty.
+    """The data that the planning task found about the range (part of a source file), such as the offset at which its
+    last transaction ends. The file's path and name are empty.
     """
 
     def save(self, path: Path) -> None:
@@ -298,7 +304,7 @@ class Staging:
 
     path: str
     is_guessed: bool = False
-    """Whether the beginnings of ranges were guessed, and not found by the index pass."""
+    """Whether the beginnings of ranges (parts of source files) were guessed, and not found by a scan of the files."""
 
     def plan(self, number: int) -> Path:
         """Return the path of the saved plan for the range ``number`` (a part of the source that one task reads). The
@@ -330,12 +336,14 @@ class Stretch(NamedTuple):
     """
 
     stop: int
-    """The number of the first byte after the stretch. The output's bytes of the range are numbered from 0."""
+    """The number of the first byte after this stretch. All bytes that the output (binlog set of the split) receives
+    from one part of the source are numbered from 0.
+    """
     file: int
-    """The number of the output's file to which the bytes are written, from 1."""
+    """The number, from 1, of the file of the output (binlog set of the split) to which the bytes are written."""
     offset: int
     """The offset in the output's file at which byte number 0 would be, if the file held all bytes that the output
-    receives from the range.
+    receives from one range (part of the source).
 
     Byte number n of the stretch is written at this offset plus n. The offset is negative if more of the range's bytes
     are in earlier files than precede the stretch in this file.
@@ -343,7 +351,9 @@ class Stretch(NamedTuple):
 
 
 Placement = dict[str, list[Stretch]]
-"""The stretches (files and offsets) of the bytes that each output receives from one range, by the output's name."""
+"""For each output (binlog set of the split) by name, the files and offsets at which the bytes from one range (part of
+the source) are written.
+"""
 
 
 def binlog_name(output: str, number: int) -> str:

@@ -54,7 +54,9 @@ NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """The definition of a replica without rules, for which rules are suggested if the user gives no slave."""
 
 _BUCKET_SECONDS = 1 << 40
-"""The length of a time bucket, seconds. The value exceeds any binlog's span, because suggestions do not use times."""
+"""The length of the time intervals by which traffic is counted, seconds. The value exceeds any binlog's span, so that
+there is one interval, because suggestions do not use times.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ class MeasureRanges(ReadRanges):
 
 def _has_several_subjects(segment: Segment) -> bool:
     """Tell whether the events inside a compressed transaction belong to several tables and statements, or to none. The
-    bytes of each are then an estimate.
+    bytes of each table or statement are then an estimate. ``segment`` has these events.
     """
     return len(np.unique(segment.subject[segment.subject >= 0])) != 1
 

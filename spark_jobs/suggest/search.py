@@ -218,8 +218,8 @@ BREAKING = frozenset(
         Code.XA_DROPPED,
     }
 )
-"""The codes of lint's warnings about faults that stop a replica or change its data. Lint's other warnings are about
-rules without effect.
+"""The codes of the warnings of ``dumpfilter lint`` about faults that stop a replica or change its data. Lint's other
+warnings are about rules without effect.
 """
 
 
