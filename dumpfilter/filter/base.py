@@ -229,7 +229,9 @@ class RuleFilter(ReplicationFilter):
 
     _KINDS: ClassVar[type[BaseRuleKind]]
     _PLACE: ClassVar[str]
-    """The text that follows the name of another kind's option in an error."""
+    """The words that follow an option's name in the error about an option that does not belong to this type of filter,
+    such as "in classic filter semantics".
+    """
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         self.rules = unique(rules)
@@ -425,10 +427,10 @@ class OnUndecided(enum.Enum):
     STOP = "stop"
     """The dump stops before the event's transaction, with an error that names the event."""
     DROP = "drop"
-    """The master drops the event, and counts it."""
+    """The master drops the event, and counts the event as undecided."""
     SEND = "send"
-    """The master sends the event, and counts it. The slave decides by the imposed rules, which the master tells the
-    slave.
+    """The master sends the event, and counts the event as undecided. The slave decides by the operator's rules, which
+    the master tells the slave.
     """
 
 
@@ -438,15 +440,18 @@ _NAMES_ONLY = frozenset(
         *(K.DROP_TRIGGER, K.CREATE_DATABASE, K.ALTER_DATABASE, K.DROP_DATABASE),
     ]
 )
-"""The kinds of statements whose texts hold names and no data. The rules alone decide about them."""
+"""The kinds of statements whose texts hold names and no column values, such as DROP TABLE. A :class:`BoundaryFilter`
+decides about them by its rules alone.
+"""
 
 _FORBIDS_DATABASE = frozenset(
     [Step.NO_DO_DB, Step.IGNORE_DB, Step.IGNORE_TABLE, Step.WILD_IGNORE_TABLE, Step.EFFECTIVE_IGNORE]
 )
 """The reasons for a drop by which a filter forbids a whole database, with its routines.
 
-The filter decides about a table with an empty name in this database. Other reasons, such as a missing do-table rule,
-forbid most tables of the database, but not its routines.
+The filter is asked about the rows of a table with an empty name in this database, and the reason of the answer is
+compared with these. Other reasons, such as a missing do-table rule, forbid most tables of the database, but not its
+routines.
 """
 
 

@@ -203,7 +203,8 @@ class ChannelFilters:
 
     def _copied(self) -> _Settings:
         """Return a copy of the global filter's rules for a new channel, as a mapping from each kind of rule to its
-        setting. Kinds that a statement has emptied are left out.
+        :class:`Setting` (the rules, CONFIGURED_BY and the present time). Kinds that a statement has emptied are left
+        out.
         """
         now = self._clock()
         return {

@@ -95,7 +95,9 @@ def _lower_character(character: str) -> str:
 
 
 _ALSO_CAPITALS = "\u2126\u212a\u212b"
-"""The signs for ohm, kelvin and angstrom."""
+"""The signs for ohm, kelvin and angstrom. The servers lower-case them, although the collation gives each a different
+weight than its lower-case letter.
+"""
 
 
 def _bytes_as_characters(text: str) -> str:

@@ -29,7 +29,7 @@ MOST_EVENTS = 10_000
 _MOST_REMEMBERED = 256
 """The number of cached results of comparisons."""
 _MOST_ALIKE = 3
-"""The number of spellings of a name, equal for MariaDB, that are tried."""
+"""The number of other spellings of a name, equal in MariaDB's collation, with which two filters are compared."""
 
 
 class Beyond(enum.Enum):

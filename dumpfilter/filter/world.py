@@ -24,8 +24,8 @@ C = TypeVar("C")
 K = StatementKind
 
 Key = tuple[Thing, str, str]
-"""The key of an object: its type, its database (for an account its host), and its name. A database has an
-empty name.
+"""The key of an object, such as a table or trigger: its type, its database (for an account its host), and its name. A
+database has an empty name.
 """
 
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
@@ -84,8 +84,8 @@ class Known(Generic[C]):
     is_stale: bool = False
     """Whether both source and replica have the object, but with different definitions or different rows."""
     source: Key | None = None
-    """The object's key on the source, if the binlog set tells it. Rewrite rules can map several objects of the source
-    to one object of the replica.
+    """The object's key (type, database, name) on the source, if the binlog set tells it. Rewrite rules can map several
+    objects of the source to one object of the replica.
     """
     index_cause: C | None = None
     """The first dropped CREATE INDEX or DROP INDEX on a table whose rows and columns do not differ. None for other
@@ -182,7 +182,7 @@ class FaultKind(enum.Enum):
     """The reasons why a replica cannot execute a statement or row events that its source executed."""
 
     MISSING = enum.auto()
-    """The replica lacks an object."""
+    """The replica lacks an object, such as a table, that the statement or the row events use."""
     PARENT = enum.auto()
     """The replica lacks the table that a foreign key of a new table refers to."""
     LEFT = enum.auto()
@@ -204,12 +204,12 @@ class Fault(Generic[C]):
     kind: FaultKind
     ref: Ref
     cause: C | None
-    """The first statement after which the replica's object differs from the source's.
+    """The first statement after which the object ``ref`` (a table, for example) differs between source and replica.
 
     None if the filter drops all rows of the object, or if rewrite rules give the object the name of another object.
     """
     is_sure: bool = True
-    """Whether the replica certainly stops with an error. If False, the data decide."""
+    """Whether the replica certainly stops with an error. If False, the rows of the tables decide."""
     is_temporary: bool = False
     through: Key | None = None
     """The stored code that uses the object, or the table at the other end of a foreign key. None if the statement
@@ -238,7 +238,8 @@ class World(Generic[C]):
         self._rules = rules
         self._there = WildSet(there, str.lower if rules.names.lower_case_table_names else str)
         self._emptied: set[str] = set()
-        """The replica's databases that a statement has dropped. Such a database no longer has the objects of ``there``.
+        """The replica's databases that a statement has dropped. Such a database no longer has the objects that match
+        the patterns ``there``, which the replica had from the beginning.
         """
         self._is_strict = is_strict
         self._is_idempotent = rules.names.family == "mariadb" and not is_strict

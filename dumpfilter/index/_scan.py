@@ -130,7 +130,7 @@ STATE = np.dtype(
         ("query_header_length", np.int64),
     ]
 )
-"""The data type of a scan's state. The caller keeps it between two calls in an array of one record."""
+"""The data type of a scan's state. The caller keeps the state between two calls in an array of one record."""
 
 
 class Buffer(NamedTuple):
@@ -206,12 +206,12 @@ class TransactionColumns(NamedTuple):
 # UUID in MySQL, and a domain id with a server id in MariaDB.
 NO_GTID = -1
 UNREAD_GTID = -2
-"""The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags, so its caller decodes
-such a GTID.
+"""The value in the column ``source`` (index of the GTID source, such as a server UUID) for a transaction whose GTID has
+a tag. The scan does not read tags, so its caller decodes such a GTID.
 """
 NO_TRANSACTION = -3
-"""The value of ``source`` for an event between two transactions, such as Rotate. Such an event has its own entry in the
-columns of transactions.
+"""The value in the column ``source`` (index of the GTID source, such as a server UUID) for an event between two
+transactions, such as Rotate. Such an event has its own entry in the columns of transactions.
 """
 
 LARGE = 1 << 16
@@ -266,7 +266,9 @@ class Word(enum.IntEnum):
     XA_OTHER = 27
     """The text XA PREPARE, XA COMMIT or XA ROLLBACK."""
     GAP = 28
-    """A Gap event without an end position: it has only rule uses (hits), or it is the head of a relay log file."""
+    """A Gap event (a relay log's note about dropped events) without an end position: it has only rule uses (hits), or
+    it is the head of a relay log file.
+    """
     GAP_OF_TRANSACTIONS = 29
     """A Gap event that stands for transactions that the master dropped."""
     MARIADB_LARGE_SEQ_NO = 30
@@ -346,7 +348,7 @@ _RULES = {
     Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
 }
 """The rules of the grammar, by word (a group of events). Inside a transaction, an event of the group FILE has the role
-KEEP instead.
+KEEP instead (the master sends the event with the transaction).
 """
 
 _TEXTS = (

@@ -284,8 +284,8 @@ class BinlogFile:
     @property
     def size(self) -> int:
         """The present size of the part of the file that may be read, bytes. In the newest file of a log that this
-        process writes, the part ends at the published position. Raises RelayWentBack if the writer has discarded a part
-        of the log.
+        process writes, the part ends at the position that the writer has published (:class:`PublishedEnd`). Raises
+        RelayWentBack if the writer has discarded a part of the log.
         """
         return self._readable(0, self._status().st_size)
 
@@ -367,8 +367,9 @@ class BinlogFile:
         of ``ranges`` are the offset in the file, the size, and the offset in ``buffer``.
 
         With ``cached`` the method does not wait for the disk. The result is then also False when not all ranges are in
-        the page cache, or when the file system cannot tell. After False, the buffer's content is undefined. The
-        published end of a growing log is not checked.
+        the page cache, or when the file system cannot tell. After False, the buffer's content is undefined. The method
+        does not check whether the ranges lie before the published end of a log that is being written
+        (:class:`PublishedEnd`).
         """
         flags = os.RWF_NOWAIT if cached else 0
         parts = np.empty((min(2 * len(ranges), _MOST_PARTS), 2), np.int64)
@@ -492,7 +493,9 @@ def _keep(memory: npt.NDArray[np.uint8]) -> None:
 
 
 class ScanOptions(TypedDict, total=False):
-    """The options of a :class:`FileScanner` that a reader passes on."""
+    """The keyword arguments that a :class:`SegmentReader` passes on to its base class :class:`FileScanner`, which
+    describes them.
+    """
 
     verify: bool
     statements: bool
@@ -700,8 +703,8 @@ class BinlogSet:
 
     @classmethod
     def from_index(cls, index: Path, end: PublishedEnd | None = None) -> BinlogSet:
-        """Return the binlog set whose files an index file names, up to the published position ``end`` (None: to the end
-        of the last file).
+        """Return the binlog set whose files an index file names. The set ends at ``end``, the position that the set's
+        writer in this process has published (None: the end of the last file).
 
         Relative names are relative to the index file's directory. If an absolute name does not exist, the file of that
         name beside the index file is used, because the set was then moved. Raises BinlogMissing if the index file is

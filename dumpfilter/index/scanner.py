@@ -86,10 +86,11 @@ request with its latency.
 """
 
 MAX_OPENED = 512 << 20
-"""The default of ``max_opened``: the uncompressed size up to which compressed transactions are opened, bytes.
+"""The default of ``max_opened`` of :class:`FileScanner`: the uncompressed size up to which the scan reads, and filters
+decide, the events inside a compressed transaction, bytes.
 
-A larger transaction is sent to every slave, and counted as undecided. A server's max_allowed_packet (64 MiB, at most
-1 GiB) bounds the compressed size only.
+A larger transaction is sent to every slave, and counted as undecided. A server's max_allowed_packet (64 MiB, at most 1
+GiB) bounds the compressed size only.
 """
 
 _TABLE_IDS = 4096
@@ -184,7 +185,9 @@ class FileScanner:
         log. None for a server's own binlog.
         """
         self._tagged: dict[int, int] = {}
-        """The sequence_number of each GTID_TAGGED event of a segment, by the event's number."""
+        """The sequence_number of each GTID_TAGGED event, by the event's index in the segment (the events that are
+        scanned at once).
+        """
         self._max_opened = max_opened
         self.format_description = format_description
         self._statements = statements
@@ -197,7 +200,7 @@ class FileScanner:
         :func:`_held_by` returns them.
         """
         self._inside: FileScanner | None = None
-        """The scanner of compressed transactions."""
+        """The scanner of the events inside compressed transactions; None before the first compressed transaction."""
         self._is_inside = False
         """Whether this scanner reads the events of a compressed transaction. Such transactions are not nested."""
         self._subjects = subjects
@@ -207,7 +210,9 @@ class FileScanner:
         self._table_ids = _no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
         self._open_head: tuple[int, ...] = (R.NOTHING, 0, 0)
-        """The GTID (source and number) and the server id of the transaction that continues after the last segment."""
+        """The GTID (source and number) and the server id of the transaction that continues after the last segment (the
+        events that :meth:`scan` returned last).
+        """
         self._use(format_description)
 
     @property

@@ -69,8 +69,8 @@ def canonical(xid: Xid) -> Xid:
 
 
 _SEGMENT_OVERHEAD = 2 << 10
-"""The memory that a segment takes besides its arrays, bytes. This memory is counted because each compressed transaction
-is a small segment, and a binlog may have very many.
+"""The memory that a segment (scanned events) takes besides its arrays, bytes. This memory is counted because each
+compressed transaction is a small segment, and a binlog may have very many.
 """
 
 
@@ -87,7 +87,9 @@ dropped, as a Gap event in a slave's relay log lists them.
 TOLD_COLUMNS = 6
 
 NONE_TOLD: Int64s2 = np.empty((0, TOLD_COLUMNS), np.int64)
-"""The value of :attr:`Segment.dropped` for a segment without Gap events, as in every server's binlog."""
+"""The value of :attr:`Segment.dropped` for a segment without Gap events (a relay log's notes about dropped
+transactions), as in every server's own binlog.
+"""
 
 
 class WriterPoint(NamedTuple):
@@ -99,25 +101,29 @@ class WriterPoint(NamedTuple):
     """
 
     position: int
-    """The position in the writer's binlog file, bytes."""
+    """The position in the binlog file of the server that wrote the events, bytes."""
     sequence: int = 0
-    """The ``sequence_number`` of the newest transaction before the position. Transactions that a Gap event names
-    count, too.
+    """The ``sequence_number`` of the newest transaction before the position. Dropped transactions that a relay log's
+    Gap event notes count, too.
     """
     time: int = 0
-    """The time of the newest event that the writer wrote before the position, Unix seconds."""
+    """The time of the newest event before the position, by the server that wrote the events, Unix seconds."""
 
 
 _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
-"""The names of a segment's arrays with one entry for each event, and for each transaction."""
+"""The names of the arrays of a segment (consecutive events of a file): those with one entry for each event
+(``_OF_EVENTS``), and some with one for each transaction (``_OF_TRANSACTIONS``).
+"""
 
 BY_EVENT = ("payloads", "unknown_ends", "xa_ends", "xa_prepares")
-"""The names of a segment's mappings by the number of an event."""
+"""The names of those fields of :class:`Segment` that are mappings whose keys are indexes of events in the segment."""
 
 _EVENT_TYPES = (np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int32)
 _TRANSACTION_TYPES = (np.int64, np.int32, np.int32, np.int64, np.uint32, np.int64)
-"""The data types of the fields of EventColumns, and of TransactionColumns."""
+"""The numpy types of the fields of :class:`EventColumns` (``_EVENT_TYPES``), and of :class:`TransactionColumns`
+(``_TRANSACTION_TYPES``), in their order.
+"""
 
 
 def _before(of_events: Mapping[int, Any], stop: int) -> Any:

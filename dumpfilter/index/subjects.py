@@ -73,7 +73,8 @@ def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
 
 
 _LEAST_ROOM = 512
-"""The least number of tables for which the arrays of names get room."""
+"""The least number of further tables for which the hash table of tables' names gets room when it is made or enlarged.
+"""
 
 
 class Subjects:

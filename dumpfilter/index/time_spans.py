@@ -20,10 +20,12 @@ A single statement with a wrong clock adds no active time.
 """
 
 TimeSpan = tuple[int, int]
-"""The first and the last time of a span, Unix seconds."""
+"""The first and the last timestamp of a period in which events were written without a long pause, Unix seconds."""
 
 TimeSpans = tuple[TimeSpan, ...]
-"""Spans in ascending order, with pauses of more than LONGEST_PAUSE between them."""
+"""The periods in which events were written, in ascending order, with pauses of more than LONGEST_PAUSE (a day) between
+them.
+"""
 
 
 def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
