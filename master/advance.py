@@ -58,9 +58,9 @@ class ToldPositions(NamedTuple):
 
     file: str
     before: int
-    """The position at which the chunk before this one ended."""
+    """The position at which the previous chunk (message to slaves) ended, bytes."""
     resume_before: int
-    """The last transaction boundary of which the slave knows from the chunks before."""
+    """The last transaction boundary that the earlier chunks (messages) told the slave, a byte offset in the file."""
     end: int
     resume: int
 
@@ -78,8 +78,8 @@ class PlacedPlan(ABC):
     """The open binlog file from which the events are read. Another file may take its name in the meantime."""
     positions: ToldPositions
     committed_at: float | None = field(default=None, init=False)
-    """The Unix time at which the chunk's first transaction was committed. None before messages are made, or if it is
-    not known.
+    """The Unix time at which the first transaction in this chunk (message to slaves) was committed, seconds. None
+    before the message is made, or if the time is not known.
     """
 
     @property
@@ -91,8 +91,8 @@ class PlacedPlan(ABC):
 
     @abstractmethod
     def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
-        """Return the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
-        Raises BinlogError if the events cannot be read.
+        """Return the messages for slaves with the events of this planned chunk (events that are sent together). Set
+        :attr:`committed_at`, the Unix time of the chunk's first commit. Raises BinlogError for unreadable events.
 
         A chunk with more than twice ``chunk_size`` bytes of events may be split into several messages. With ``cached``
         the method raises NotCached instead of waiting for the disk.
@@ -172,7 +172,9 @@ class Frame(NamedTuple):
     """
 
     begin: int
-    """The byte offset within the chunk's events at which those of the message begin."""
+    """The byte offset at which the events of this message begin, counted from the first event of the chunk. A large
+    chunk (events that are sent together) is divided into several messages.
+    """
     before: bytes
     after: bytes
 
@@ -184,15 +186,17 @@ class GrpcPlan(PlacedPlan):
     """
 
     gaps: Gaps
-    """The gaps (dropped transactions) of the plan, with positions in the binlog file of the server that wrote the
-    events.
+    """The gaps (positions with dropped transactions and their GTIDs) in the planned chunk (message to slaves). The
+    positions belong to the binlog file of the server that wrote the events.
     """
     skipped: int = 0
-    """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
-    leave out.
+    """The number of bytes at the beginning of the planned events that the messages leave out, because the slave has
+    received these bytes in an earlier dump.
     """
     _framed: tuple[int, list[Frame]] | None = field(default=None, init=False)
-    """The size of messages and the frames that were made last. Later slaves with an equal filter use them again."""
+    """The size of messages in bytes, and the frames (serialized fields around the events of each message) that were
+    made for this size last. Messages for further slaves with an equal filter use the frames again.
+    """
 
     def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
         size = max(chunk_size, LEAST)
@@ -329,7 +333,9 @@ def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey])
 
 
 _MOST_STAND_INS = 32_768
-"""The largest number of stand-ins in one message. A Gap event of a few bytes may name millions of dropped GTIDs."""
+"""The largest number of stand-ins (empty transactions in place of dropped ones) in one message. A Gap event of a few
+bytes in a relay log may name millions of dropped GTIDs.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -341,9 +347,13 @@ class ReplicaPlan(PlacedPlan):
     dropped: Dropped = NOTHING_DROPPED
     """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
     begin: int = 0
-    """The byte offset within the chunk's events at which this part of the chunk begins."""
+    """The byte offset at which this message begins, counted from the first event of the chunk. A chunk (events that are
+    sent together) with many stand-ins is divided into several messages.
+    """
     stop: int | None = None
-    """The byte offset within the chunk's events at which this part of the chunk ends; None for the end of the chunk."""
+    """The byte offset at which this message ends, counted from the first event of the chunk (events that are sent
+    together). None: at the end of the chunk.
+    """
     bytes_gtid: int = 0
     """The size of the message's stand-ins (empty transactions in place of dropped ones), bytes. 0 until the message is
     made.
@@ -505,17 +515,17 @@ class DumpPlace:
     copy (:meth:`DumpThread.fork`).
     """
     end: int
-    """The position in the writer's binlog file up to which chunks were made, bytes. In a relay log the position may lie
-    inside a Gap event.
+    """The position in the writer's binlog file up to which messages for the slave were made, bytes. In a relay log the
+    position may lie inside a Gap event, which stands for dropped transactions.
 
     The writer is the server that wrote the events.
     """
     resume: int
-    """The last transaction boundary up to which chunks were made, a position in the binlog file of the server that
-    wrote the events. A new dump can begin there.
+    """The last transaction boundary up to which messages for the slave were made, a position in the binlog file of the
+    server that wrote the events. A new dump can begin there.
     """
     encoding: Encoding
-    """The message format in which the slave gets the chunks."""
+    """The message format in which the slave gets events: gRPC messages, or plain events for a real replica."""
     _hash: int = field(init=False)
 
     @property
@@ -527,7 +537,7 @@ class DumpPlace:
 
     @property
     def position(self) -> int:
-        """The byte offset in the file of the next event that the dump decides about."""
+        """The byte offset in the file :attr:`file` of the next event that the dump reads, to send or drop it."""
         position = self.thread.position
         assert position is not None
         return position
@@ -583,7 +593,9 @@ class DumpPlace:
 
 
 _STEP_BYTES = 8 << 10
-"""The approximate memory of a step's objects without the arrays of its plans, bytes."""
+"""The approximate memory of a :class:`Step` (the next messages of a dump), bytes, without the numpy arrays that list
+the byte ranges to send.
+"""
 
 
 @dataclass(eq=False)
@@ -596,11 +608,13 @@ class Step:
     """
 
     pieces: Sequence[bytes | PlacedPlan]
-    """The chunks, each as a finished message or as a plan from which messages can be made."""
+    """The chunks (messages to the slave) in order, each as finished bytes, or as a list of byte ranges of the binlog
+    file from which messages can be made.
+    """
     after: DumpPlace
     reach: Reach
-    """The GTID ranges and server ids of the transactions from ``before`` on. They tell whether a slave may have some of
-    these transactions already.
+    """The GTID ranges and server ids of the transactions in these chunks, sent or dropped. They tell whether a slave
+    may have some of these transactions already.
     """
     before: DumpPlace
     """The position of the dump before the chunks, with the slave's filter and the dump's state."""

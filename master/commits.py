@@ -60,15 +60,19 @@ _FLAGS = slice(17, HEADER_LENGTH)
 _TABLE_ID = slice(HEADER_LENGTH, HEADER_LENGTH + 6)
 _ROWS_FLAGS = slice(HEADER_LENGTH + 6, HEADER_LENGTH + 8)
 _NO_TABLE = (b"\xff" * 6, b"\xff\xff\xff\0\0\0")
-"""The table ids of rows events that only end a statement."""
+"""The table ids, as bytes, of rows events that change no table and only end a statement (STMT_END_F)."""
 _SHORTEST_GTID = HEADER_LENGTH + 25
 _NOT_PLAIN = FL_STANDALONE | FL_PREPARED_XA | FL_COMPLETED_XA
 
 LARGEST = DEFAULT_CHUNK_SIZE // 2
-"""The largest number of bytes of commits that are decided together."""
+"""The largest total size of received transactions that are filtered in memory together, bytes. Larger ones are read
+from the binlog file.
+"""
 
 _MOST_DECISIONS = 10_000
-"""The largest number of decisions that are cached. A source can produce any number of shapes."""
+"""The largest number of filter decisions that are cached. A server can write any number of shapes (the types, flags and
+tables of a transaction's events), for each of which a decision is cached.
+"""
 
 
 class OtherEvents(Exception):
@@ -91,9 +95,13 @@ class Decision(NamedTuple):
     the dropped one.
     """
     counts: Counts
-    """The counts of one transaction of this shape, without bytes, which differ between transactions."""
+    """The numbers of read, sent and dropped events of one such transaction. The numbers of bytes are 0 here, because
+    they differ between transactions.
+    """
     hits: Mapping[int, int]
-    """The rule uses (hits) of the dropped events, by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
+    """The number of uses (hits) of filter rules of each kind for the transaction's dropped events. The key is the
+    kind's index in ``SLAVE_RULE_KINDS``.
+    """
 
 
 @dataclass(eq=False, slots=True)

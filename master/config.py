@@ -243,7 +243,7 @@ class Drift:
     text: str
     is_refused: bool
     since: float
-    """The Unix time at which a comparison showed this difference first, seconds."""
+    """The Unix time at which the master first found this difference between the two filters, seconds."""
 
 
 class ConnectBack(Model):
@@ -306,7 +306,9 @@ class ReplicaEntry(_Login, FilterTable):
     connect: ConnectBack | None = None
     """How to connect to the replica and read its own filter. None: the master never reads it."""
     on_drift: OnDrift | None = None
-    """The action when the replica's own filter is wider than its filter here. None: the default, which is to warn."""
+    """The action when the replica's own filter would apply events that the filter in this table drops. None: the
+    default, which is to warn.
+    """
     _key: str = PrivateAttr("replica[1]")
 
     @property

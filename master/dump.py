@@ -117,7 +117,7 @@ class Dump:
         slave.file, slave.position = start.file, start.position
         self._number = register.begin_dump(slave, self._waiter.wake)
         self._flags = slave.flags
-        """The verdicts of the filter that this dump uses."""
+        """The decisions (send or drop) about tables and statements by the filters that this dump uses."""
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set, slave.origin)
         """The transactions that this slave must not get."""
         self._shared_exclusion = self._exclusion.of_equal_slaves()
@@ -130,7 +130,7 @@ class Dump:
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
         """The time without a message after which the dump yields one empty message before the next heartbeat is due,
-        seconds. None: the dump yields no such message.
+        seconds. At this message the position of a real replica is corrected. None: the dump yields no such message.
         """
         self.sink: Callable[[bytes, Reached], bool] | None = None
         """A function that sends events at once without waiting, or returns False and does nothing. None: there is no

@@ -336,7 +336,9 @@ def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
 
 
 _FARTHEST = 1 << 31
-"""The difference from which on a position of 32 bits counts as lying before another one."""
+"""Half of the range of ``end_log_pos`` (32 bits), bytes. A position that would lie at least this far after another one,
+modulo 4 GiB, counts as lying before it.
+"""
 
 _UNKNOWN_END = -1
 """The value for the end position of a transaction whose end is not written yet."""
@@ -366,8 +368,8 @@ class DumpStart:
     unknown_domains: frozenset[int] = frozenset()
     """The MariaDB domains of the slave's GTIDs in which the binlog has no transaction yet."""
     begun: int = 0
-    """The position of the boundary in the file of the server that wrote the binlog; 0 if the slave named no
-    position.
+    """The position of the transaction boundary at which the dump begins, in the binlog file of the server that wrote
+    the events; 0 if the slave named no position.
     """
     end: int = 0
     """The position after the transaction of which the replica has a part, in the binlog of the server that wrote the

@@ -116,7 +116,7 @@ class Slaves(
     events_dropped = _count("events_dropped")
     """Events that the filter dropped."""
     events_undecided = _count("events_undecided")
-    """Events sent because only the slave can decide about them."""
+    """Events sent because only the slave can tell whether its filter drops them."""
     bytes_read = _count("bytes_read")
     """Bytes of events read for the slave."""
     bytes_sent = _count("bytes_sent")
@@ -126,7 +126,7 @@ class Slaves(
     bytes_dropped_total = metric(lambda view: max(view.slave.counts.bytes_dropped, 0))
     """Bytes of events that the filter dropped."""
     bytes_gtid = _count("bytes_gtid")
-    """Bytes of the stand-ins that a real replica got for dropped transactions."""
+    """Bytes of the empty transactions that a real replica got in place of dropped ones."""
     registered_at = _registered(attrgetter("registered_at"), _TIME)
     last_seen_at = column(
         lambda view: view.slave.last_seen_at or None, _TIME, metric="slave_last_seen_timestamp_seconds"
@@ -146,7 +146,7 @@ class Slaves(
     state = column("slave.presence.value", _TEXT)
     gone_since = column("slave.gone_since", _TEXT)
     drained = column("slave.is_drained", metric="slave_drained")
-    """1 while the operator has drained the slave."""
+    """1 while the operator has drained the slave (sent it away)."""
     entry = column("slave.entry", _TEXT)
     refusal = column("slave.refusal", _TEXT)
 

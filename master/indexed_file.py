@@ -125,30 +125,33 @@ The number belongs to the content of one file. A file with other bytes that take
 """
 
 _MERGE_BELOW = 256 << 10
-"""The size below which a last segment of a growing file may be scanned again together with new transactions, bytes.
+"""The size of a segment (a run of events that was scanned at once) below which it may be scanned again, together with
+new transactions, bytes.
 
-Without this rule, a server that writes one transaction at a time would make a tiny segment of each transaction.
+Otherwise a server that writes one transaction at a time would make a tiny segment of each transaction.
 """
 
 _MERGED_TOGETHER = 64
-"""The number of small segments after which they are merged by a new scan, in a file that this process writes."""
+"""The number of small segments (runs of events, each scanned at once) after which a new scan merges them into one
+segment, in a file that this process writes.
+"""
 
 _TAIL = 64
 """The number of bytes before the end of the scanned part that are compared, to notice that the file was overwritten."""
 
 _RECENT = 3
-"""The number of newest segments whose bytes stay in memory for dumps.
+"""The number of newest segments (runs of events, each scanned at once) whose bytes stay in memory for dumps.
 
-While a dump sends a segment, the next one is planned and the one after it is scanned ahead.
+While a dump sends one segment, the filter decides about the next one, and the one after that is scanned.
 """
 
 _SMALL = 64 << 10
-"""The size of a segment up to which its bytes are copied out of the scan's buffer, so that the next scan can use the
-buffer again.
+"""The largest size of a segment (a run of events that was scanned at once) that is copied out of the scan's buffer,
+bytes. The next scan can then use the buffer again.
 """
 
 _COMPARED = 1 << 20
-"""The number of bytes that are compared at a time when another file has taken the file's name."""
+"""The block size, bytes, in which an open file is compared with another file that has taken its name."""
 
 _REPLACED = (
     "another file with other events has taken this file's name; start the slave again at a position or GTID set of the "
@@ -184,7 +187,7 @@ class _Place:
     open: bool
     rotated: bool
     point: ScanPoint
-    """The state of the scan where the segment begins."""
+    """The state of the scanner at the beginning of the segment, from which the segment can be scanned again."""
 
 
 class IndexedFile:

@@ -55,8 +55,8 @@ MAX_DUMPS = 5000
 """The default of the largest number of slaves that can receive events at once. Each dump occupies a connection."""
 
 MAX_CALLS = 256
-"""The largest number of calls other than dumps and short calls that the master answers at once. A dump also counts
-as a call until its request is decoded.
+"""The largest number of gRPC calls that the master answers at once, besides dumps, health checks, and slaves' reports
+to be alive. A dump also counts as such a call until its request is decoded.
 """
 
 MAX_CALLS_OF_HOST = 128
@@ -68,7 +68,9 @@ is alive.
 """
 
 MAX_SHORT_CALLS_OF_HOST = 250
-"""The largest number of health checks and Alive calls of one host at once."""
+"""The largest number of health checks and Alive calls of one host at once. By an Alive call a slave reports that it is
+alive.
+"""
 
 _REFUSED_AT_ONCE = 500
 """The number of calls above the limits that get a proper error at once. gRPC ends further ones by itself."""

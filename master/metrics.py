@@ -52,14 +52,14 @@ class Master(Facts[MasterView], prefix=PREFIX):
     binlog_modified_timestamp_seconds = metric("modified_at")
     """Unix time of the last write to the newest binlog."""
     drains = metric(lambda master: len(master.server.service.drains.all()))
-    """Drains in force."""
+    """Drains (the operator's orders to send slaves away) in force."""
     send_delay_seconds = metric(lambda _: MEASURED.send_delay, Latency)
-    """Time from the commit of a chunk's first transaction until a dump hands the chunk to the connection
-    of a slave or real replica."""
+    """Time from the commit of the first transaction in a message until a dump hands the message to the
+    connection of a slave or real replica."""
     plan_seconds = metric(lambda _: MEASURED.plan, Latency)
-    """Time to decide which events of a segment are sent, for all dumps together."""
+    """Time to decide which events of a segment (a scanned part of a binlog) are sent, for all dumps together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)
-    """Time to read a chunk's events and make its messages, once for all slaves."""
+    """Time to read a chunk (events that are sent together) and make its messages, once for all slaves."""
     scanned_bytes_total = metric(lambda _: MEASURED.scanned_bytes)
     """Bytes of the binlog that the master has scanned. All slaves share a scan."""
     scanned_events_total = metric(lambda _: MEASURED.scanned_events)
@@ -93,7 +93,8 @@ class Caches(Facts[tuple[str, CacheState]], prefix=PREFIX, labels={"cache": item
     """The metrics of the master's caches, by the cache's name: size, limit, entries, hits and misses."""
 
     cache_bytes = metric(lambda cache: cache[1].bytes)
-    """Memory of a cache's entries: scanned segments, decisions (steps), shared chunks."""
+    """Memory of a cache's entries: scanned events (segments), choices of events to send (steps), or messages
+    (chunks)."""
     cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
     """The most memory that a cache's entries may take."""
     cache_entries = metric(lambda cache: cache[1].entries)
@@ -101,7 +102,7 @@ class Caches(Facts[tuple[str, CacheState]], prefix=PREFIX, labels={"cache": item
     cache_hits_total = metric(lambda cache: cache[1].hits)
     """Look-ups that found their entry in the cache."""
     cache_misses_total = metric(lambda cache: cache[1].misses)
-    """Look-ups that did not find it."""
+    """Look-ups that did not find their entry in the cache."""
 
 
 METRICS: tuple[type[Facts[Any]], ...] = (Master, States, Calls, FailedCalls, Slaves, Caches)

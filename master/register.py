@@ -132,7 +132,9 @@ class CounterBook:
     """
 
     most = 10_000
-    """The largest number of slaves. Above it the master forgets the slave that was not seen for the longest time."""
+    """The largest number of slaves whose statistics are stored. A further slave displaces the one that was not seen for
+    the longest time.
+    """
 
     def __init__(self, records: Iterable[SlaveCounts] = ()) -> None:
         self._lock = threading.Lock()
@@ -140,7 +142,7 @@ class CounterBook:
         self.generation = 0
         """A number that grows with each change, so that the saving thread knows whether there is something to save."""
         self._noted_at = 0.0
-        """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
+        """The Unix time at which :meth:`see` last increased :attr:`generation` because a slave was seen, seconds."""
 
     def record(self, peer: Peer) -> SlaveCounts:
         """Return the stored statistics of the slave ``peer``, which is registering; its later dumps add to them. For a
@@ -223,7 +225,9 @@ class RegisteredSlave:
 
     slave_id: str = field(repr=False)
     peer: Peer
-    """The slave's description of itself, by which imposed filters and drains select slaves."""
+    """The slave's identity, such as user, address, server id and channel. By these properties the operator's settings
+    select slaves.
+    """
     flags: TableFlags
     """The verdicts (send or drop) of the slave's filter, of the filters imposed on the slave, and of the master's write
     rules. Each change of a filter replaces the object.
@@ -245,7 +249,9 @@ class RegisteredSlave:
     file: str = ""
     position: int = 0
     earlier: tuple[TableFlags, ...] = ()
-    """The verdicts of the filters that selected the events before :attr:`other_filter_until`."""
+    """The decisions (send or drop) about tables and statements by each filter that the slave had before the position
+    :attr:`other_filter_until`.
+    """
     other_filter_until: tuple[str, int] | None = None
     """The binlog file and position before which events may have been selected by another filter; None if not known.
 
@@ -355,7 +361,9 @@ class Register:
         self._key = secrets.token_bytes(32)
         self._slaves: dict[str, RegisteredSlave] = {}
         self._owned: dict[tuple[SlaveKey, bytes], RegisteredSlave] = {}
-        """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
+        """The slaves by user, channel, UUID and digest of the registration secret. A slave that registers again is
+        found by this key.
+        """
         self._holders: dict[SlaveKey | SlaveIdentity, RegisteredSlave] = {}
         """The slaves that dump, by user, channel and UUID, and also by user, channel and server id."""
         self._idle = _Weights()
@@ -367,7 +375,9 @@ class Register:
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
         self._digests: WeakKeyDictionary[TableFlags, str] = WeakKeyDictionary()
-        """The digests of the filters in use. A dump begins in the master's loop, which must not read 10,000 rules."""
+        """The digest (hash) of the rules of each filter in use. The digests are computed in advance, because the
+        asyncio loop, in which dumps begin, must not spend the time to read 10,000 rules.
+        """
         self._lock = threading.Lock()
         self._dumps = 0
         self.counters = CounterBook()

@@ -47,7 +47,9 @@ log = logger("dumpfilter.master")
 _LONGEST_EXAMPLE = 120
 
 _MOST_REMEMBERED = 10_000
-"""The largest number of replicas for which the master remembers the last warning, or the last adopted filter."""
+"""The largest number of replicas for which the master remembers the last warning, or the filter that it last read from
+the replica.
+"""
 
 MOST_BYTES = 4 << 20
 """The largest number of bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes
@@ -383,9 +385,9 @@ class ReplicaFilters:
         """The lock that a change holds until it is saved and the registered replicas have their new filters."""
         self._read = read
         self._file: Mapping[Who, ReplicaEntry] = {entry.who: entry for entry in entries}
-        """The tables as they are in the configuration file, by their conditions."""
+        """The ``[[replica]]`` tables as they are in the configuration file, by their conditions on replicas."""
         self.changes: tuple[ChangedFilter, ...] = ()
-        """The changes that operators made on the console, in the order in which they were made."""
+        """The changes of replicas' filter rules that operators made on the console, oldest first."""
         self.entries = tuple(entries)
         """The ``[[replica]]`` tables in force, in the order of the file, with the rules that operators changed."""
         self.on_change: list[Callable[[], object]] = []
@@ -393,7 +395,9 @@ class ReplicaFilters:
         self._drifts: Recent[tuple[SlaveKey, int], Drift] = Recent(_MOST_REMEMBERED)
         """The last warning about each replica whose own filter is wider than the master's (drift)."""
         self._adopted: Recent[tuple[SlaveKey, int], ReplicationFilter] = Recent(_MOST_REMEMBERED)
-        """The own filter of each replica when the master adopted it last."""
+        """The filter that the master read from each replica last, to use it in place of configured rules (``adopt``).
+        The key has user, channel, UUID and server id.
+        """
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
         """Apply the changes that operators made on the console in the master's last run. A change is ignored, with a

@@ -462,7 +462,7 @@ async def end_of_tasks() -> None:
 
 
 _DRAIN_POLL = 0.02
-"""The interval at which a draining master checks whether the dumps have ended, seconds."""
+"""The interval at which a master that sends all slaves away checks whether their dumps have ended, seconds."""
 
 _ANSWER_SECONDS = 5.0
 """The time within which the asyncio loop must answer to count as alive, seconds."""

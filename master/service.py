@@ -211,25 +211,33 @@ def _address(peer: str) -> Hashable:
 
 
 MOST_SUBJECTS = 2000
-"""The largest number of tables and statements against which the master checks a filter, to bound the time."""
+"""The largest number of tables and statements with which the master compares a filter's rules, to warn of suspicious
+ones. The limit bounds the time.
+"""
 
 MOST_RULES = 100
-"""The largest number of rules in a filter that the master checks. Larger filters get no warnings."""
+"""The largest number of rules in a filter that the master checks for suspicious rules. Larger filters get no
+warnings.
+"""
 
 _MOST_PAIRS = 20_000
-"""The largest number of pairs of a rule and a table or statement, so that a check takes at most some 0.2 s of CPU."""
+"""The largest number of pairs of a rule and a table or statement that one check for suspicious rules compares. Such a
+check takes at most some 0.2 s of CPU time.
+"""
 
 _CHECK_SHARE = 0.1
-"""The largest share of a processor that checks take over a long time, however many filters slaves register."""
+"""The fraction of a processor that checks for suspicious rules may take over a long time, however many filters slaves
+register.
+"""
 
 _CHECK_BURST = 1.0
-"""The CPU time that checks may take at once after a time without checks, seconds."""
+"""The CPU time that checks for suspicious rules may take in a burst, after a time without checks, seconds."""
 
 _CHECK_SECONDS = 60.0
-"""The shortest time between two checks of the same filter, seconds."""
+"""The shortest time between two checks of the same filter for suspicious rules, seconds."""
 
 _MOST_FILTERS = 4096
-"""The largest number of filters whose warnings are cached."""
+"""The largest number of filters whose warnings about suspicious rules are cached."""
 
 _LONGEST_WARNING = 600
 """The length to which a warning is cut, characters, because a slave can choose long names in its rules."""
@@ -262,7 +270,9 @@ class FilterWarnings:
         self._clock = clock
         self._lock = threading.Lock()
         self._paid_until = clock()
-        """The time until which the allowed share of CPU time is used up. A burst of checks may use up more."""
+        """The monotonic time up to which earlier checks have used up the CPU time that checks may take
+        (``_CHECK_SHARE``), seconds. A burst of checks may begin up to 10 seconds earlier.
+        """
         self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
 
     def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:

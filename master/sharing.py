@@ -38,36 +38,45 @@ MESSAGE_CACHE_BYTES = 48 << 20
 """The limit on the memory of messages that are cached for slower dumps, bytes."""
 
 _STEP_CACHE_BYTES = 48 << 20
-"""The limit on the memory of steps that are cached for slower dumps, bytes. With an equal filter a slower dump uses the
-steps of a faster one, and so comes near enough to it to share its messages.
+"""The limit on the memory of steps (choices of the events that a dump sends next) that are cached for slower dumps,
+bytes. With an equal filter a slower dump uses the steps of a faster one, and so comes near enough to share
+messages, too.
 """
 
 _LARGEST_KEPT = MESSAGE_CACHE_BYTES // 4
 """The size above which messages are not cached, bytes. One event of 1 GiB would displace all others."""
 
 _SMALL = 64 << 10
-"""The size of events up to which the messages of a step's first chunk are made together with the plan, bytes."""
+"""The size of events that takes little work, bytes. If a dump's next message is that small, the message is made when
+its events are chosen. If the binlog has grown by no more, the asyncio loop itself chooses the events to send.
+"""
 
 _CHUNKS_AHEAD = 4
-"""The number of chunks before a step's end at which the following step is planned."""
+"""The number of chunks (messages to a slave) left to send below which the master begins to choose the events of the
+following chunks.
+"""
 
 _MADE_IN_A_TURN = 16
-"""The largest number of chunks whose messages are made in one turn of the asyncio loop. A chunk of 1 MiB takes half a
-millisecond.
+"""The largest number of chunks (messages to slaves) that are made in one iteration of the asyncio loop. A chunk of 1
+MiB takes half a millisecond.
 """
 
 _WORKERS = 4
-"""The number of threads that scan, decide and read. Two are enough for two processors; the others wait for the disk."""
+"""The number of threads that scan binlog files, decide which events are sent, and read these. Two are enough for two
+processors; the others wait for the disk.
+"""
 
 _SERVANTS = 8
 """The number of threads for calls other than dumps. A call may wait a second to have a password checked."""
 
 _MOST_FOLLOWERS = 128
-"""The largest number of dumps that are sent received commits in the turn of the loop in which the commits arrive."""
+"""The number of running dumps above which new commits are no longer sent in the same iteration of the asyncio loop in
+which the master receives them.
+"""
 
 _PLANNED_IN_THE_LOOP = 64
-"""The largest number of dump places (position, filter and state) at the end of the binlog that are planned in the loop
-itself when little was written.
+"""The largest number of dump places (position, filter and state) for which the asyncio loop itself decides which new
+events are sent, when little was written.
 """
 
 _End = tuple[IndexedFile, int, int]
@@ -77,12 +86,14 @@ The generation is a number that grows with the binlog. With another generation t
 """
 
 _Found = Step | CommitStep | Exception | None
-"""The answer to a request: the step, the error that ends the dump, or None if there is no step."""
+"""The answer to a dump's request for its next messages: a step (object with these messages), the error that ends the
+dump, or None if there are no messages.
+"""
 
 
 MAX_DROPPED_SECONDS = 0.02
-"""The longest time for which the stand-ins or gaps of dropped commits wait for later commits, seconds. All of them are
-sent together, since writing to a connection costs most of what a live commit costs.
+"""The longest time for which the GTIDs of dropped commits wait to be sent together with later commits, seconds. Waiting
+saves work, since writing to a connection costs most of what a live commit costs.
 """
 
 QUIET_SECONDS = 0.05
@@ -166,7 +177,9 @@ class SharedReader:
         self._servants = started_pool(_SERVANTS, "grpc-call")
         self._asker = started_pool(1, "ask-source")
         self._question: Future[Logged] | None = None
-        """The newest question to the source, the server from which the binlog is received."""
+        """The newest query of the GTIDs that the source, the server from which the binlog is received, has logged. None
+        before the first query.
+        """
         self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEP_CACHE_BYTES, lambda step: step.nbytes)
         self._messages: RecentCache[PlacedPlan, tuple[MessageBytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
@@ -174,26 +187,29 @@ class SharedReader:
         self._dumps = WeakSet[Waiter]()
         """The dumps that have not ended."""
         self._made_here = 0
-        """The number of chunks whose messages were made in the present turn of the loop."""
+        """The number of chunks (messages to slaves) that were made in the present iteration of the asyncio loop."""
         self._making: dict[PlacedPlan, asyncio.Future[tuple[MessageBytes, ...]]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
-        """All requests that are not answered yet, by the dump's place (position, filter and state)."""
+        """All requests of dumps for their next messages that are not answered yet, by the dump's place (position,
+        filter and state).
+        """
         self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
-        """The requests that are still to be planned, by file and start of the segment. The requests for one segment are
-        planned together.
+        """The requests for which the events to send are not chosen yet, by file and byte offset of the segment (a
+        scanned part of the file). The events for all requests of one segment are chosen together.
         """
         self._is_planning = False
-        """Whether a worker plans a segment. Meanwhile requests for other segments gather. Planning them together takes
-        less time, and brings dumps with equal filters to equal places.
+        """Whether a worker thread chooses the events of a segment (a scanned part of a file) that dumps send. Meanwhile
+        requests for other segments gather. Deciding about them together takes less time, and brings dumps with equal
+        filters to equal positions.
         """
         self._waiting: dict[_Request, None] = {}
-        """The requests that wait for the binlog to grow. The values have no meaning."""
+        """The requests of dumps that wait for the binlog to grow. The values have no meaning."""
         self._end: _End | None = None
-        """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
+        """The last known end of the binlog. A dump that asks for messages from this position waits for growth."""
         self._made_steps = 0
-        """The number of steps that were made, for the cache's statistics."""
+        """The number of steps (a dump's next messages) that were made, for the cache's statistics."""
         self._joined = 0
-        """The number of dumps that waited for a step that another dump had asked for."""
+        """The number of times that a dump asked for a step (next messages) for which another dump had already asked."""
         self._tail = Tail()
         self._live: IndexedFile | None = None
         """The file of the newest received commits. None before a dump has waited at its end."""
@@ -206,7 +222,9 @@ class SharedReader:
         when further events are received.
         """
         self._late: asyncio.TimerHandle | None = None
-        """The timer of the dumps that have dropped commits and have not sent the stand-ins or gaps for them."""
+        """The timer after which dumps tell their slaves the GTIDs of commits that they have dropped. None: no dump has
+        such GTIDs to send.
+        """
         self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = lambda: self._later(self._plan_waiting)
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
@@ -347,8 +365,8 @@ class SharedReader:
         return self._requests.get(place) in self._waiting
 
     def _forget(self, request: _Request) -> None:
-        """Remove a request that no dump waits for any more, if the request waits for the binlog to grow. Any other
-        request is removed when it is answered.
+        """Remove a request for the next messages that no dump waits for any more, if the request waits for the binlog
+        to grow. Any other request is removed when it is answered.
         """
         if request in self._waiting:
             del self._waiting[request]
@@ -368,9 +386,9 @@ class SharedReader:
         self._loop.call_soon(self._begin_planning, self._is_little(requests))
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
-        """Tell whether planning the requests is so little work that the asyncio loop does it itself. This is so if
-        there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of a file that this
-        process itself writes.
+        """Tell whether choosing the events for ``requests`` is so little work that the asyncio loop does it itself.
+        This is so if there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of a file
+        that this process itself writes.
         """
         if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
@@ -680,8 +698,8 @@ class SharedReader:
         return kept
 
     def prepare(self, step: Step, number: int) -> None:
-        """Begin to plan the step after ``step`` (chunks to send one after another) for a dump that is about to send a
-        chunk near the end of ``step``. ``number`` is the index of the next chunk in the step.
+        """Begin to choose the events after ``step`` (chunks to send one after another) for a dump that is about to send
+        a chunk near the end of ``step``. ``number`` is the index of the next chunk in the step.
         """
         after = step.after
         if (

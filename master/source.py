@@ -40,15 +40,19 @@ _LONGEST_WAIT = 15.0
 """The longest wait between two attempts to reconnect to a lost source, seconds."""
 
 _ENDED = (SourceReplaced, SourcePurged)
-"""The errors after which the source can never continue at the end of the store."""
+"""The errors after which the source (the followed server) can never send the events that follow those in the store,
+the directory of received files.
+"""
 
 _BETWEEN_TURNS = 0.002
-"""The shortest time between two turns of the loop in which events are received, seconds. Commits that come faster are
-received, stored and sent together.
+"""The shortest time between two iterations of the asyncio loop that receive events, seconds. Commits that come faster
+are received, stored and sent together.
 """
 
 _BETWEEN_IDLE_TURNS = 0.02
-"""The shortest time between two turns while no dump runs, so that nobody waits for the commits, seconds."""
+"""The shortest time between two iterations of the asyncio loop that receive events while no dump runs, seconds. Nobody
+waits for the commits then.
+"""
 
 _TICK_SECONDS = 1.0
 """The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
@@ -67,9 +71,8 @@ class FollowedSource:
     directory: Path
     sync: Sync = Sync.INTERVAL
     keeps_waiting: bool = False
-    """Whether slaves and replicas wait when the source can never continue at the end of the store.
-
-    Otherwise their dumps end with an error at the end of the store.
+    """Whether slaves and replicas wait at the end of the received files if the server can never send the events that
+    follow. Otherwise their dumps end there with an error.
     """
 
 
@@ -195,12 +198,14 @@ class SourceThread(Follower):
             store.close_file(synced=False)
         self._has_files = threading.Event()
         self.on_written: Callable[[], None] = lambda: None
-        """The function that the thread calls when the store has grown."""
+        """The function that the thread calls after it has written events to the store (directory of received files)."""
         self._is_new = not store.names
         self._retry_seconds = retry_seconds
         self._keeps_waiting = source.keeps_waiting
         self.on_ended: Callable[[], None] = lambda: None
-        """The function that is called when :meth:`ended` returns an error from now on, so that waiting dumps end."""
+        """The function that is called when the server can never send the next events, so that waiting dumps end with
+        the error of :meth:`ended`.
+        """
         options = FollowOptions(
             stop_never=True, retries=0, wait_for_first=not self._is_new, longest_wait=_LONGEST_WAIT
         )

@@ -275,7 +275,7 @@ def _kept(index: Path) -> list[Path]:
 log = logger("dumpfilter.master")
 
 CACHE_BYTES = 32 << 20
-"""The default limit on the memory of scanned segments, bytes."""
+"""The default limit on the memory of the cache of scanned binlog events, bytes."""
 
 _UNKNOWN = (
     "the slave does not know which GTIDs came before its relay log, because it began in the middle of a binlog file; "

@@ -242,7 +242,9 @@ all slaves is accepted beyond this limit.
 """
 
 _MOST_FOUND = 20_000
-"""The largest number of slaves whose drain is cached."""
+"""The largest number of slaves for which it is cached whether a drain (the operator's order to send slaves away)
+concerns them.
+"""
 
 SHUTTING_DOWN = "the master is shutting down"
 """The reason that slaves are told when a master sends all of them away because the master shuts down."""
@@ -296,7 +298,9 @@ class Drains:
         self._lock = threading.Lock()
         self._drains: dict[Who, Drain] = {}
         self._found: Recent[Peer, Drain | None] = Recent(_MOST_FOUND)
-        """The results of look-ups. A change removes the results for the slaves that it concerns."""
+        """The drain (order to send slaves away) that concerns each looked-up slave; None for a slave that is not
+        drained. A change of the drains removes the entries of the slaves that the change concerns.
+        """
         self.on_change: list[Callable[[], object]] = []
         self._telling = threading.Lock()
 

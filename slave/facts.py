@@ -256,7 +256,7 @@ class Channels(
     EVENTS_DROPPED = _count("events_dropped", "master_events_dropped_total")
     """Events that the master dropped for the channel."""
     EVENTS_UNDECIDED = _count("events_undecided", "events_undecided_total")
-    """Events received about which the master could not decide."""
+    """Events received because the master could not decide whether the filter drops them."""
     HEARTBEATS = _count("heartbeats", "heartbeats_received_total")
     """Heartbeats of the master."""
     TRANSACTIONS_READ = _count("transactions_read")
@@ -285,9 +285,10 @@ class Channels(
     transactions_applied_total = metric("channel.measured.transactions")
     """Transactions that the applier has completed."""
     relay_delay_seconds = metric("channel.measured.relay_delay", Latency)
-    """Time from the commit of a chunk's first transaction to its write to the relay log."""
+    """Time from the commit of the first transaction in a master's message until the message is in the relay log."""
     apply_delay_seconds = metric("channel.measured.apply_delay", Latency)
-    """Time from a transaction's commit on the server to that on the target, for the last of a run without a pause."""
+    """Time from a transaction's commit on the server until the slave has applied the transaction. Of several that
+    are applied without a pause, only the last is measured."""
 
 
 STORED = {column.name for column in Channels.columns} - {
