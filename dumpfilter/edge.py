@@ -5,8 +5,9 @@ Enters: a slave and the options of its ports. Leaves: dumps for slaves and real 
 all below.
 
 The edge joins the classes of a master that serve a binlog (:mod:`dumpfilter.master`) with the replication channels of a
-slave (:mod:`dumpfilter.slave`). Each channel with a port gets a binlog store over its relay log, a shared reader and a
-register of connected slaves. Everything that a slave or replica gets is read from the relay log.
+slave (:mod:`dumpfilter.slave`). Each channel with a port gets a binlog store (the cache of scanned events) over its
+relay log, a shared reader (one for all dumps) and a register of connected slaves. Everything that a slave or replica
+gets is read from the relay log.
 """
 
 from __future__ import annotations

@@ -14,10 +14,13 @@ INTERRUPT, TERMINATE, HANG_UP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 ENDINGS = (INTERRUPT, TERMINATE, HANG_UP)
 
 _AGAIN_SECONDS = 0.05
-"""The time after which a signal that Python has lost is sent again, seconds."""
+"""The wait before the process sends itself a signal again, seconds, because Python has lost the exception that the
+signal raised.
+"""
 
 _BY_SIGNAL = 128
-"""The exit status of a process that a signal ended, less the signal's number."""
+"""The number that is added to a signal's number for the exit status of a process that the signal ended, as in shells.
+"""
 
 Handler = Callable[[int, FrameType | None], object]
 

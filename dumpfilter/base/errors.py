@@ -128,8 +128,7 @@ class UndecidedEvent(BinlogError):
 
     grpc_code = "FAILED_PRECONDITION"
     transaction: int = 0
-    """The index, within its segment (events that are scanned together), of the transaction that the event belongs to.
-    """
+    """The index of the event's transaction within the segment (the events that are scanned together)."""
 
 
 class GtidError(DumpfilterError, ValueError):
@@ -247,7 +246,8 @@ class SourcePurged(SourceError):
 
 
 class SourceReplaced(SourceError):
-    """An error about a running server that is not the one whose binlog files were fetched into this directory before.
+    """An error about a running server that is not the one whose binlog files were fetched into the same directory
+    before.
 
     The server is another one, or its binlogs have begun anew (``RESET MASTER``).
     """

@@ -88,7 +88,7 @@ class _State:
     level: Level = Level.DEBUG
     """The lowest level that is logged. Before :func:`configure` it is DEBUG, so that no line is held back."""
     handler: ErrorHandler | None = None
-    """The handler that :func:`configure` has made."""
+    """The log handler of Python's ``logging`` that :func:`configure` has made; None before."""
 
 
 class Seldom:

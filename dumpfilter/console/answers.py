@@ -1,4 +1,5 @@
-"""The packets with which the console answers a client: column definitions, rows, OK, EOF and errors.
+"""The packets with which the console (a port for MySQL clients) answers a client: column definitions, rows, OK, EOF and
+errors.
 
 Rows have two forms. Plain statements get rows in the protocol's text form, and prepared statements in its binary form.
 """
@@ -59,12 +60,14 @@ _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
     ColumnType.INTEGER: lambda _, value: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
     ColumnType.TIMESTAMP: _timestamp,
 }
-"""The functions that return the binary form of a value by the type of its column, where the function of the library
-mysql_mimic does not fit.
+"""The functions that encode a value for a row of a prepared statement's result, by the type of the value's column.
+Values of other types are encoded by the library mysql_mimic.
 """
 
 _STATE = Capabilities.CLIENT_PROTOCOL_41, ServerStatus.SERVER_STATUS_AUTOCOMMIT
-"""The protocol and the status that packets tell the client. Each statement of a console is a transaction."""
+"""The protocol version and the server status in each OK and EOF packet. The status AUTOCOMMIT says that each statement
+is a transaction.
+"""
 
 
 def error(

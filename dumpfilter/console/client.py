@@ -1,4 +1,5 @@
-r"""A client that logs in to a console, runs a script of statements, and returns their result sets.
+r"""A client that logs in to a console (a port for MySQL clients), runs a script of statements, and returns their result
+sets.
 
 A script is divided as the ``mysql`` client does: ``;``, ``\g`` or ``\G`` ends a statement.
 """

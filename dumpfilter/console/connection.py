@@ -1,5 +1,5 @@
-"""One client's connection: the login, then one command after another until the client leaves. The module also has the
-server of the console.
+"""One client's connection to a port for MySQL clients: the login, then one command after another until the client
+leaves. The module also has the server of the console, the port of a master or slave.
 
 All connections of a console share one asyncio event loop. Each statement runs in a worker thread, so that a long
 statement delays no other client and can be interrupted.

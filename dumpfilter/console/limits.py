@@ -1,4 +1,4 @@
-"""The limits of what clients may make a console use: memory, and each user's processor time.
+"""The limits of what clients may make a console (a port for MySQL clients) use: memory, and each user's processor time.
 
 A user's expensive commands delay only that user.
 """
@@ -37,7 +37,9 @@ SHARE = 0.25
 BURST_SECONDS = 1.0
 """The processor time that a user may take at once, before the user's next command must wait, seconds."""
 MOST_OWED_SECONDS = 5.0
-"""The limit of a user's debt, seconds of processor time. Therefore a user waits at most 16 s after one long SELECT."""
+"""The limit of a user's debt (the processor time that counts against the user's limit), seconds. Therefore a user waits
+at most 16 s after one long SELECT.
+"""
 _SECONDS_PER_COMMAND = 5e-5
 """The processor time charged for any command, seconds. COM_PING takes as much."""
 _SECONDS_PER_BYTE = 2e-8
@@ -79,7 +81,7 @@ class UserLimits:
     def __init__(self, threads: int = sys.maxsize) -> None:
         self.threads = asyncio.Semaphore(threads)
         self.selects = threading.BoundedSemaphore(MOST_SELECTS)
-        """The semaphore of the SELECTs that read tables."""
+        """The semaphore that limits the user's concurrent SELECTs that read tables."""
         self._turn = asyncio.Lock()
         self._owed = 0.0
         self._at = time.monotonic()

@@ -71,7 +71,9 @@ such connections. Therefore silent connections lock nobody out.
 """
 
 MOST_LARGE_STATEMENTS = 2
-"""The limit of large statements, of all clients together, that are parsed and carried out at a time."""
+"""The limit of large statements (16,384 characters or more), of all clients together, that are parsed and carried out
+at a time.
+"""
 
 _FREE_FAILURES = 2
 """The number of wrong passwords of a user and an address after which the next check is delayed."""
@@ -210,7 +212,7 @@ class ClientPort:
         self.max_connections = max_connections
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
         self.keeping = threading.Lock()
-        """The lock for changes of :attr:`kept`."""
+        """The lock that a thread holds to change :attr:`kept`, the memory of clients between their statements."""
         self.kept = Counter[int]()
         """The memory of clients between their statements, bytes by connection id."""
         self.unread = Counter[str]()

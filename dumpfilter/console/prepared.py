@@ -28,7 +28,9 @@ _FORMS: dict[int, str] = {
     WireType.DOUBLE: "d",
     **dict.fromkeys((WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME), _TIME),
 }
-"""The form of a parameter's value by its type. All other types are texts."""
+"""The encoding of a parameter's value in a packet, by the parameter's type: a format of ``struct`` for a number, or
+``_TIME``. Values of all other types are encoded as texts.
+"""
 
 
 @dataclass

@@ -90,7 +90,7 @@ _COLUMNS = {
     table: tuple(Column(name.upper(), _TYPES[kind]) for name, kind in of.items())
     for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
 } | columns.INFORMATION_SCHEMA
-"""The columns of each table, by the table's name in lower case.
+"""The columns of each table of the ``information_schema``, by the table's name in lower case.
 
 The tables come from the library mysql_mimic. The product adds tables, and a column, that the client DBeaver reads.
 """
@@ -175,7 +175,7 @@ class Session:
         self.tls_version = ""
         self.tls_cipher = ""
         self.executor = port.executor_of(user)
-        """The master or slave, as this user's statements see it."""
+        """The master or slave that carries out this user's statements."""
         self.port = port
         self.limits = port.limits[user]
         self.database: str | None = None

@@ -1,4 +1,4 @@
-"""The statements of a client, and their execution.
+"""The statements that a client sends to the console (a port for MySQL clients), and their execution.
 
 Replication commands go to the master or slave. The console itself answers SELECT, SET, SHOW TABLES and the like, and
 refuses all other statements with a server's errors. :func:`_answer` declares the syntax of a statement that the console
@@ -42,7 +42,9 @@ NEEDS[:0] = _READS, _KILLS
 SECRET = "<secret>"
 """The text that stands in place of a password, as in MySQL's logs."""
 _SHOWN_AND_SECRET = 2
-"""The factor by which more tokens are read than characters are shown. Later tokens cannot appear in the cut text."""
+"""The number of tokens that :func:`without_passwords` reads at most for each character of its result. Later tokens
+cannot appear in the result, which is cut.
+"""
 _BEFORE_PASSWORD = ("PASSWORD", "IDENTIFIED")
 _AFTER_PASSWORD = frozenset({"CHANNEL", "DEFAULT_AUTH", "PLUGIN_DIR", "UNTIL"})
 
@@ -56,7 +58,9 @@ _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRU
 """The values of the words that can be the whole value in a SET. None sets the variable to its default."""
 
 _VIEWS = resources.files("dumpfilter.console.sql").joinpath("show.sql").read_text("utf-8")
-"""The syntax of the SHOW statements that are SELECTs, and their SELECTs."""
+"""The text of the file ``show.sql``: the syntax of each SHOW statement that the console runs as a SELECT, and the
+SELECT.
+"""
 
 _REFUSED = """
     FLUSH, RESET BINARY, RESET MASTER, RESET PERSIST, STOP GROUP_REPLICATION, SHOW ENGINE, SHOW PRIVILEGES,

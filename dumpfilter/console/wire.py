@@ -56,7 +56,7 @@ _FULL = 0xFFFFFF
 LOGIN_PACKET = 1 << 16
 """The limit of the length of a packet during the login, bytes."""
 _UNSENT = 1 << 16
-"""The limit of the sent bytes that wait in this process for the client, beside one slice."""
+"""The number of unsent bytes in asyncio's write buffer above which further sending waits for the client."""
 _DRAIN_ABOVE = 1 << 14
 _PAUSE_SECONDS = 1e-3
 _SLICE = 1 << 18

@@ -24,10 +24,14 @@ SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 _IMPORT = re.compile(rb"^from dumpfilter\.([\w.]+) import (\w*)", re.MULTILINE)
 
 _HAS_KERNELS = re.compile(rb"^from dumpfilter\.base\.compiler\.kernels import", re.MULTILINE)
-"""The pattern of an import line that only modules with kernels, or with functions for kernels, have."""
+"""The pattern of an import line that only modules with kernels (compiled functions), or with functions that kernels
+call, have.
+"""
 
 _HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "popcnt", "sse4_2", "pclmulqdq"}
-"""Flags in /proc/cpuinfo of x86-64 processors since Intel's Haswell (2013) and AMD's Excavator (2015)."""
+"""The flags in /proc/cpuinfo that a processor needs to run functions compiled for Intel's Haswell (2013). AMD's
+processors have these flags since Excavator (2015).
+"""
 
 
 def _cpu() -> str:

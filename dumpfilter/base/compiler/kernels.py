@@ -27,7 +27,9 @@ from dumpfilter.base.compiler.extensions import PACKAGE, find
 from dumpfilter.base.errors import KernelsMissing
 
 EXTENSION = "kernels"
-"""The name of each extension module. Python finds a module's initialization by this name."""
+"""The name that each extension module (``.so`` with compiled functions) has inside. Python calls the initialization
+function ``PyInit_kernels``.
+"""
 
 
 is_compiling = False

@@ -18,7 +18,9 @@ WITH_OPTION_FILES = ("master", "slave")
 """The commands that read option files."""
 
 _SECTIONS = ("", "source", *WITH_OPTION_FILES)
-"""The ends of sections such as [dumpfilter-master]. [dumpfilter-source] has the credentials for a running server."""
+"""The parts after ``dumpfilter-`` in the names of option file sections, such as [dumpfilter-master]. The empty text
+stands for [dumpfilter]. [dumpfilter-source] has the credentials for a running server.
+"""
 
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 

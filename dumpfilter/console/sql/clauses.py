@@ -47,7 +47,9 @@ _LONG_AGO = datetime(1970, 1, 1)
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SPANS = ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
-"""The units of INTERVAL, beside those that :data:`_MONTHS` has with their months."""
+"""The units of MySQL's INTERVAL that have a fixed length. :data:`_MONTHS` has the other units, with their numbers of
+months.
+"""
 _LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
 
 NAME_CHARS = 64

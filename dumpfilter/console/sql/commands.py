@@ -1,4 +1,4 @@
-"""The replication statements of the console.
+"""The replication statements of the console, the port of a master or slave for MySQL clients.
 
 :func:`statement` declares a statement's syntax, required role, audit and documentation. A master's and a slave's
 console have one method for each statement that they carry out. :mod:`dumpfilter.console.sql.grammar` reads the syntax.

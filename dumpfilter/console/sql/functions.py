@@ -1,4 +1,4 @@
-"""Python versions of the MySQL functions that a SELECT on the console may call.
+"""Python versions of the MySQL functions that a SELECT on the console (a port for MySQL clients) may call.
 
 SQLite answers the SELECT, and calls these functions. Arguments and results are None (for NULL), int, float or str.
 A date is a text in the server's format. For an invalid argument the result is NULL.

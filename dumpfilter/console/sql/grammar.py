@@ -1,4 +1,5 @@
-"""The interpreter of the statements' syntax, and the cursor with which it reads a statement token by token.
+"""The interpreter of the syntax of a console's statements, and the cursor with which the interpreter reads a statement
+token by token.
 
 A statement is declared once. The declaration has the syntax, the role that the statement needs, whether the audit log
 records it, and its name in the documentation. A form of syntax is a text of these words:

@@ -1,4 +1,4 @@
-"""The execution of a client's SELECT on the console's tables, by SQLite.
+"""The execution of a client's SELECT on the tables of the console (a port for MySQL clients), by SQLite.
 
 The library sqlglot parses the MySQL text into a syntax tree, and writes the tree as SQLite text. In between,
 :class:`_Rewriting` replaces table names, variables and functions in the tree, and names the result's columns. The class
@@ -81,7 +81,7 @@ Therefore a client can call no other function of SQLite itself.
 INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
 _MOST_DIGITS = len(str(_INT64)) - 1
-"""The number of digits with which every number is a signed integer of 64 bits."""
+"""The largest number of decimal digits with which every number fits into a signed integer of 64 bits."""
 _NATIVE = """
     COUNT SUM AVG MIN MAX ROW_NUMBER RANK DENSE_RANK LAG LEAD FIRST_VALUE LAST_VALUE NTILE
     ABS COALESCE IFNULL NULLIF REPLACE TRIM LTRIM RTRIM
@@ -184,7 +184,9 @@ _REFUSED = (
 )
 """The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
 _COMPUTED = exp.Anonymous, exp.Case, exp.Literal, exp.Window
-"""The expressions whose texts compare without case only if the translation says so."""
+"""The expressions to which the translation from MySQL's to SQLite's SQL adds COLLATE NOCASE. Without that, SQLite would
+compare their texts with case.
+"""
 _CLOCK_WORDS = tuple(MySQLParser.NO_PAREN_FUNCTIONS.values())
 
 

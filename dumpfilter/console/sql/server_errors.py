@@ -1,4 +1,5 @@
-"""The errors and warnings that a console sends to its clients, with the names, numbers and texts of MySQL 9.7.
+"""The errors and warnings that a console (a port for MySQL clients) sends to its clients, with the names, numbers and
+texts of MySQL 9.7.
 
 The file ``server_errors.tsv`` lists them.
 
