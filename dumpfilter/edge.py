@@ -6,8 +6,8 @@ all below.
 
 The edge joins the classes of a master that serve a binlog (:mod:`dumpfilter.master`) with the replication channels of a
 slave (:mod:`dumpfilter.slave`). Each channel with a port gets a binlog store (the cache of scanned events) over its
-relay log, a shared reader (one for all dumps) and a register of connected slaves. Everything that a slave or replica
-gets is read from the relay log.
+relay log. Each also gets a shared reader (one for all dumps) and a register of connected slaves. Everything that a
+slave or replica gets is read from the relay log.
 """
 
 from __future__ import annotations

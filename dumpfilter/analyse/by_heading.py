@@ -2,7 +2,7 @@
 
 A heading is the name under which reports count bytes: a table, the statements of a schema, several tables, or no table.
 All reports of a binlog set use the same headings, so that their sums agree. The counting replaces each compressed
-transaction by the events inside it. Its memory is bounded for any number of tables and timestamps.
+transaction by the events inside it. The memory is bounded for any number of tables and timestamps.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Headings:
         of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
         self.all = list(numbers)
         self.of_unit: Ints = of_condition[tallied.condition]
-        """For each row of the counts ``tallied``, the index of its heading in ``all``."""
+        """For each row of the counts ``tallied``, the index in ``all`` of the row's heading (the table or other name
+        under which reports count the row).
+        """
 
     @property
     def names(self) -> list[str]:
@@ -124,7 +126,9 @@ class FlatEvents:
     """
 
     segment: Segment
-    """The events. Sizes are those without compression. An event of a payload has the payload's offset and time."""
+    """The events. Sizes are those without compression. An event inside a compressed transaction has the offset and time
+    of the Transaction_payload event.
+    """
     events: OpenedEvents
     row: Ints
     """For each event, its index in :attr:`events`, which also has the Transaction_payload events that were replaced."""
@@ -192,12 +196,14 @@ longer.
 """
 
 _MOST_CONDITIONS = 1 << 16
-"""The maximum number of distinct conditions in one :class:`Tally`. A condition is a set of tables of which a filter
-must send one. Beyond this limit a new tally replaces the old one, to bound the memory.
+"""The maximum number of distinct conditions in one :class:`Tally` (a counter of traffic). A condition is a set of
+tables of which a filter must send one. Beyond this limit a new counter replaces the old one, to bound the memory.
 """
 
 _SEGMENTS = 16
-"""The number of segments (parts of binlog files) after which the tallies' counts are merged into the sums."""
+"""The number of segments (parts of binlog files) after which :class:`ByHeading` adds the contents of its counters to
+its sums.
+"""
 
 
 class Volume(NamedTuple):
@@ -233,7 +239,7 @@ class HeadingSums:
     """The length of a period, seconds."""
     headings: list[Heading]
     heading: Ints
-    """For each sum, the index of its heading in ``headings``."""
+    """For each sum, the index in ``headings`` of its heading (the table or other name under which reports count)."""
     period: Ints
     """For each sum, its period as Unix seconds divided by ``seconds``. Period 0 holds the events without a timestamp.
     """
@@ -401,7 +407,7 @@ OTHERS = "others"
 def over_time(sums: HeadingSums, options: OverTimeOptions, most: int | None = None) -> OverTime:
     """Return the bytes of a binlog set in each period of time, divided by schema or table (``options.by``).
 
-    All but the ``most`` largest schemas or tables are merged under the name :data:`OTHERS` (None: all have their own).
+    All but the ``most`` largest schemas or tables are merged under the name :data:`OTHERS` (None: nothing is merged).
     Without ``options.period``, the length of a period is chosen so that at most MOST_PERIODS periods have traffic.
     """
     if options.period is None:

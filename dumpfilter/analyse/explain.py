@@ -45,8 +45,8 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 Sums = npt.NDArray[np.int64]
 
 _UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
-"""Keys for groups of events, numbered after the roles: rows without a table map, ends of XA transactions, and
-subjects.
+"""Keys for groups of events: rows without a table map, ends of XA transactions, and subjects (tables or statements).
+The keys follow the numbers of the roles, which say how an event travels in a filtered stream.
 
 ``_SUBJECTS`` plus a number is the key for the events of the table or statement with this number.
 """

@@ -69,8 +69,8 @@ class Large:
 
     file: str
     position: int
-    """The byte offset of its first event in the file. For a statement inside a compressed transaction, this is the
-    offset of the Transaction_payload event.
+    """The byte offset in the file of the first event of the transaction or statement. For a statement inside a
+    compressed transaction, this is the offset of the Transaction_payload event.
     """
     gtid: str
     """The transaction's GTID; empty without a GTID."""
@@ -85,7 +85,7 @@ class Large:
     of_subjects: Counter[int]
     """The uncompressed bytes of each subject (a table, or a statement with its tables), by the subject's number."""
     changes: set[str]
-    """The changes that its rows events make: ``insert``, ``update``, ``delete``."""
+    """The changes that the rows events of the transaction or statement make: ``insert``, ``update``, ``delete``."""
     tables: list[str] = field(default_factory=list)
     """The changed tables as ``schema.table``, or the schemas if the tables are unknown, in descending order of bytes.
     """

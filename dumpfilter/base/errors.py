@@ -193,7 +193,8 @@ class StreamDamaged(StreamError):
 class RelayLogDamaged(DumpfilterError):
     """An error of a slave whose relay log is shorter than recorded, or has an event with a wrong checksum or length.
 
-    The slave fetches the damaged part again from its master. The error ends a thread only when that does not help.
+    The slave fetches the damaged part again from its master. If the damage keeps coming back, the error ends the I/O or
+    SQL thread that found the damage.
     """
 
 

@@ -123,7 +123,9 @@ class Connection:
         """The port's certificate and key, read once at the beginning of the login."""
         self._login: Login
         self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """The future that KILL QUERY completes. Each call of :meth:`finished` has a new one."""
+        """The future that KILL QUERY completes to interrupt a statement. Each wait for a result (:meth:`finished`) has
+        a new future.
+        """
         self._last_prepared = 0
 
     async def serve(self) -> None:

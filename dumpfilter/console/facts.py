@@ -111,9 +111,9 @@ class Fact:
     type: ColumnType | type[Latency] = ColumnType.INTEGER
     """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""
     metric: str = ""
-    """The name of the Prometheus metric; a counter's name ends with ``_total``. Empty: the fact is not a metric."""
+    """The name of the Prometheus metric; a counter's name ends with ``_total``. Empty: the value is not a metric."""
     is_column: bool = True
-    """Whether the fact is a column of a status table and a JSON member."""
+    """Whether the declared value is a column of a status table and a JSON member."""
     name: str = ""
     owner: Any = None
     """The class whose attribute this declaration is."""
@@ -160,9 +160,9 @@ class Facts(Generic[T]):
 
     labels: ClassVar[Mapping[str, Callable[[Any], str]]]
     metrics: ClassVar[list[Fact]]
-    """The facts that are Prometheus metrics, in the order of docs/metrics.md."""
+    """The declared values (facts) about an object that are Prometheus metrics, in the order of docs/metrics.md."""
     columns: ClassVar[tuple[Column, ...]]
-    """The columns of the status table that shows these facts."""
+    """The columns of the status table that shows the declared values, such as those about slaves."""
     _cells: ClassVar[dict[str, tuple[Any, Callable[[Any], Any]]]]
 
     def __init_subclass__(

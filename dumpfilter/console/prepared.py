@@ -29,7 +29,7 @@ _FORMS: dict[int, str] = {
     **dict.fromkeys((WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME), _TIME),
 }
 """The encoding of a parameter's value in a packet, by the parameter's type: a format of ``struct`` for a number, or
-``_TIME``. Values of all other types are encoded as texts.
+``_TIME`` for a date or time, which is refused. Values of all other types are encoded as texts.
 """
 
 

@@ -114,7 +114,9 @@ _MOST_RULES = 3
 """The maximum number of rules that a warning names."""
 
 _MOST_EVIDENCE = 3
-"""The number of events that are enough for a warning. Further items then add no events to the warning."""
+"""The number of events that are enough for a warning. Further faults that are joined into the same warning then add no
+events.
+"""
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,9 @@ _OF_NO_DATABASE = {
     Step.NO_DO_DB: "do",
     **dict.fromkeys((Step.DO_DB, Step.NO_IGNORE_DB, Step.NO_RULES), "ignore"),
 }
-"""The database rules that match no statement without a current database, by the reason of the decision."""
+"""The type of database rules (``do`` or ``ignore``) that cannot match a statement without a current database, by the
+reason of the filter's decision about the statement.
+"""
 
 
 def reason_of(decision: Decision, statement: Statement) -> str:

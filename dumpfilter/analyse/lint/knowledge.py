@@ -84,7 +84,9 @@ class SetKnowledge:
     xa_transactions: list[tuple[tuple[Subject, ...], Evidence | None]] = field(default_factory=list)
     """The distinct XA transactions of the set. Each has its subjects (tables and statements) and an example event."""
     is_ordered: bool = True
-    """Whether ``events`` is in binlog order and includes definitions. If False, lint does not follow definitions."""
+    """Whether ``events`` is in binlog order and includes definitions (statements such as CREATE TABLE). If False, lint
+    does not follow definitions.
+    """
     is_whole: bool = True
     """Whether all events of the set were collected. If False, a missing name may still occur in the set."""
 
@@ -179,15 +181,16 @@ class Gatherer:
         self.knowledge = SetKnowledge()
         self._subjects = subjects
         self._kept: dict[Hashable, tuple[int, frozenset[tuple[str, str]]]] = {}
-        """The events that need not be collected again: the number of events at that time, and all tables and databases
-        behind the event.
+        """The events that need not be collected again. A value is the number of collected events up to this one, and
+        the tables (also those that views read) and databases that the event names.
 
-        A key is a subject's number. A statement that reads tables or calls functions has a further key: the number with
-        the names in its text. If it may call a function, the key also has a counter of changes to stored functions.
+        A key is the number of a table or statement. A statement that reads tables or calls functions has a further key:
+        the number with the names in its text. If it may call a function, the key also has a counter of changes to
+        stored functions.
         """
         self._changed: dict[tuple[str, str], int] = {}
-        """For each table (or database, with an empty name) that a collected statement defines, the number of events at
-        that time.
+        """For each table (or database, with an empty name) that a collected statement defines, the number of collected
+        events up to this statement.
         """
         self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
         """The tables that each view reads, for the views that the set creates."""

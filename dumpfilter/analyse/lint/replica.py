@@ -377,7 +377,9 @@ def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
 
 
 _NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
-"""The statement kinds that this check ignores, because they change no rows. Accounts belong to no database."""
+"""The statement kinds that :func:`changed_otherwise` ignores, because they change no rows. Accounts belong to no
+database.
+"""
 
 _BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
 _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"

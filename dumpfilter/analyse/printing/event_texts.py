@@ -145,11 +145,15 @@ class EventTexts(abc.ABC):
         self.checksum = False
         """Whether the events in BINLOG statements have checksums, as the printed format description event declares."""
         self.refused = 0
-        """The number of rows events printed as comments because the target lacks their table."""
+        """The number of rows events printed as comments because the target (the server that runs the text) lacks their
+        table.
+        """
         self._reason = b""
         """The comment on why the rows of the current statement cannot run. Empty if they can."""
         self._waiting: dict[int, SpooledTemporaryFile[bytes]] = {}
-        """The buffered sections of an unfinished statement, by section number."""
+        """The buffered sections of an unfinished statement's text, by section number: 1 for the BINLOG statement, 2 for
+        the rows as comments.
+        """
 
     @abc.abstractmethod
     def text_of(self, raw: bytes, offset: int) -> bytes:
@@ -486,7 +490,7 @@ class _Batch:
         """The printed text of each event from the name of its type on. Time, server id and end position come before it.
         """
         self.encoded: list[int] = []
-        """The indexes of the events in BINLOG statements."""
+        """The indexes, in this batch, of the events that BINLOG statements contain."""
         self.changed: dict[int, bytes] = {}
         """The bytes of events that BINLOG statements contain in a changed form, by the event's index."""
         self.closed: list[int] = []

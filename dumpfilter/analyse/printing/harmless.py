@@ -56,8 +56,8 @@ class Harmless:
     def __init__(self, world: World[QueryEvent]) -> None:
         self.world = world
         self.drifted: dict[Key, None] = {}
-        """The tables whose columns on the target may differ from the source's, because the filter dropped a
-        statement.
+        """The tables whose columns on the target (the server that runs the text) may differ from those on the source,
+        because the filter dropped a statement.
         """
         self._creations: dict[Key, bytes] = {}
         """The options after the name in each database's CREATE DATABASE."""

@@ -148,7 +148,9 @@ _VERSIONED = {
     "default_table_encryption": 80016,
 }
 _UTF8 = 33
-"""The number of ``utf8mb3_general_ci``, which all versions know, and whose characters names can have."""
+"""The number of the collation ``utf8mb3_general_ci``, which all server versions know. Names of databases and tables can
+have only characters of utf8mb3.
+"""
 
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I

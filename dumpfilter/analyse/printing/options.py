@@ -57,15 +57,15 @@ class TextOptions(Settings, panel="Output"):
     """The options for the form of the printed SQL text. A client runs the text on another server, the target."""
 
     skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
-    """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
+    """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the server that runs the text."""
     may_fail: MayFail = MayFail.SAFE
-    """How to print statements that fail on the target because the filter dropped what they need. safe: as comments if
-    they surely fail, with IF EXISTS if that is unknown. print: unchanged.
+    """How to print statements that fail on the server that runs the text, because the filter dropped what they need.
+    safe: as comments if they surely fail, with IF EXISTS if that is unknown. print: unchanged.
     """
     target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
-    """Tables that exist on the target although the filter drops their CREATE TABLE, as a LIKE pattern for db.table.
-    Statements that need them are then printed. 'db.' is a database. Repeat the option for several patterns.
-    mysql://USER@HOST/ asks the target.
+    """Tables that exist on the target (the server that runs the text) although the filter drops their CREATE TABLE, as
+    a LIKE pattern for db.table. Statements that need them are then printed. 'db.' is a database. Repeat the option for
+    several patterns. mysql://USER@HOST/ asks the target.
     """
     local_load: Path | None = setting(None, metavar="DIR")
     """Directory for the files of LOAD DATA. Without it a new temporary directory."""

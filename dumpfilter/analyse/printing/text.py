@@ -194,7 +194,7 @@ class TextPrinter(EventTexts):
         self._gtid: bytes | None = None
         """The statement by which the text has set a GTID for the session on a MySQL server, or None."""
         self._has_run = False
-        """Whether the text runs something with the present GTID."""
+        """Whether the text printed since the last GTID event runs a statement other than BEGIN or COMMIT."""
 
     def shortcomings(self) -> Iterator[str]:
         """Yield warnings about the printed text, at most one for each of the following shortcomings.
@@ -724,4 +724,6 @@ _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.APPEND_BLOCK: TextPrinter._load_block,
     T.INCIDENT: TextPrinter._incident,
 }
-"""The methods that print all other events, by event type. Each takes the decoded event and the raw event."""
+"""The methods that print single events by their type, except the types in :data:`_ABOUT_FILE`. Each takes the decoded
+event and the raw event.
+"""

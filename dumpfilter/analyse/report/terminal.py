@@ -70,7 +70,7 @@ def text(cell: Cell) -> Text:
 
 
 _WIDE = 10_000
-"""The columns of a pipe. No line of a table is as long."""
+"""The line width for output to a pipe, characters. No line of a table is as long, so that none is wrapped."""
 
 
 def output_console() -> Console:

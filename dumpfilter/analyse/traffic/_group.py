@@ -43,16 +43,21 @@ C_NEVER = 1
 it meets. The condition's only member is NO_SUBJECT.
 """
 DROPPED = -1
-"""The value that stands in place of a condition's number for an atom (a run of events) that is sent to no slave."""
+"""The value that stands in place of a condition's number for an atom (a run of events) that is sent to no slave. A
+condition says which filters send an atom.
+"""
 FRAME = -2
 """The value that stands in place of a condition's number for an atom (a run of events) that is sent with any other
-event of its transaction, such as BEGIN.
+event of its transaction, such as BEGIN. A condition says which filters send an atom.
 """
 NO_ROOM = -3
-"""The value that is returned in place of a condition's number if the arrays have no room for a new condition."""
+"""The value that is returned in place of a condition's number if the arrays have no room for a new condition. A
+condition says which filters send an event.
+"""
 
 Q_REQUIRED, Q_START, Q_END, Q_LATEST, CONDITION_COLUMNS = range(5)
-"""The column indexes of :attr:`Memory.conditions`, which has a row for each condition, and their number.
+"""The column indexes of :attr:`Memory.conditions`, which has a row for each condition (such as "table 5 is sent"), and
+their number.
 
 - Q_REQUIRED: the number of the table or statement that a filter must send in any case, or -1.
 - Q_START, Q_END: the index of the condition's first member in :attr:`Memory.members`, and the index after its last one.
@@ -83,9 +88,9 @@ transaction that continues in the next segment.
 - SERIAL: a number that grows with each condition and each transaction.
 - ATOMS: the number of atoms (runs of events that every filter sends or drops together) of the transaction that was
   decided last.
-- HELD: the index of the first event whose condition depends on later events of the statement that continues.
+- HELD: the index of the first event for which later events of the statement that continues tell which filters send it.
 - IS_OPEN: 1 inside a transaction that continues in the next segment.
-- TRANSACTION, ORIGIN: the open transaction's serial number, and its origin.
+- TRANSACTION, ORIGIN: the open transaction's serial number, and its origin (server and domain).
 - IS_ALWAYS: 1 if every filter sends the open transaction.
 - DECIDING: the number of the open transaction's subjects.
 - FRAME_BYTES, FRAME_EVENTS: the bytes and the number of the open transaction's GTID, BEGIN, COMMIT and similar events.
@@ -93,7 +98,7 @@ transaction that continues in the next segment.
 
 COUNTED = -1
 """The value in the column ``offset`` for an event that has been counted already. No event ends at this offset, so the
-event is never joined with others into one atom.
+event is never joined with others into one atom (a run of events that every filter sends or drops together).
 """
 
 
@@ -139,12 +144,12 @@ class Memory(NamedTuple):
     scratch: Int32s
     conditions: Int64s2
     members: Int32s
-    """The members of all conditions, one condition after the other. A member is a table, a statement or a single
-    filter.
+    """The members of all conditions (such as "table 5 or table 7 is sent"), one condition after the other. A member is
+    a table, a statement or a single filter.
     """
     slots: Int64s
-    """The slots of the hash table that finds a condition about several tables or statements. A slot has the condition's
-    number; -1 marks a free slot.
+    """The slots of the hash table that finds a condition about several tables or statements (such as "table 5 or table
+    7 is sent"). A slot has the condition's number; -1 marks a free slot.
     """
     units: Int64s2
     atoms: Int64s2

@@ -23,10 +23,12 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, Ta
 from dumpfilter.index.subjects import Subject, Subjects
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")
-"""The names of the columns with counts. The counts are summed when equal units (rows) are merged."""
+"""The names of the columns of :class:`Facts` that hold counts. When rows are merged, these columns are added up."""
 
 COLUMNS = ("condition", "origin", "bucket", *COUNTS)
-"""The names of all columns. Each column has one entry per unit (row)."""
+"""The names of the columns of :class:`Facts`: each row's condition (such as "this table is sent"), origin (server and
+domain), time bucket and counts.
+"""
 
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's verdicts about the tables and statements in ``Facts.subjects``, one uint32 for each. The number is a
@@ -87,17 +89,18 @@ class Conditions(_Narrow):
     """
 
     required: Int32
-    """For each condition, the number of a subject (table or statement) that the filter must send in any case; -1 if
-    there is none.
+    """For each condition (such as "table 5 is sent"), the number of a subject (table or statement) that the filter must
+    send in any case; -1 if there is none.
     """
     start: Ints
-    """For each condition, the index of its first member in ``member``. One more entry at the end is the length of
-    ``member``.
+    """For each condition (such as "table 5 is sent"), the index in ``member`` of its first member (table, statement or
+    single filter). One more entry at the end is the length of ``member``.
     """
     member: Int32
-    """The members of all conditions, concatenated. Each condition has one at least.
+    """The members of all conditions (such as "table 5 is sent"), concatenated. Each condition has one at least.
 
-    A member is the number of a table or statement, or negative: ALWAYS, NO_SUBJECT, or the member of one filter.
+    A member is the number of a table or statement, or negative. ALWAYS is met by every filter, and NO_SUBJECT only by a
+    slave without a filter. Any other negative member stands for one filter.
     """
 
     def __len__(self) -> int:
@@ -105,14 +108,14 @@ class Conditions(_Narrow):
 
     @property
     def lengths(self) -> Ints:
-        """For each condition, the number of its members: the tables, statements or single filters that the condition
-        lists.
+        """For each condition (such as "table 5 is sent"), the number of its members: the tables, statements or single
+        filters that the condition lists.
         """
         return np.diff(self.start)
 
     @property
     def first(self) -> Int32:
-        """For each condition, the first entry of its list of members.
+        """For each condition (such as "table 5 is sent"), the first entry of its list of members.
 
         An entry from 0 on is the number of a table or statement. ALWAYS is met by every filter, and NO_SUBJECT only by
         a slave without a filter. Any other negative entry stands for one filter.
@@ -163,8 +166,8 @@ class Conditions(_Narrow):
         return found
 
     def expanded(self, start: Ints, subject: Int32) -> Conditions:
-        """Return a copy in which the tables and statements have other numbers. One old number may stand for several
-        tables and statements, each of which gets a new number.
+        """Return a copy of these conditions in which the tables and statements have other numbers. One old number may
+        stand for several tables and statements, each of which gets a new number.
 
         The old number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is at least
         one.
@@ -236,7 +239,9 @@ class Facts(_Narrow):
     """
 
     subjects: tuple[Subject, ...]
-    """The tables and statements about which filters decide. Conditions refer to them by their index in this tuple."""
+    """The tables and statements about which filters decide. Conditions (such as "this table is sent") refer to them by
+    their index in this tuple.
+    """
     conditions: Conditions
     origins: tuple[Origin | None, ...]
     """The servers and domains that transactions come from. The first entry is None, for events that are sent
@@ -246,14 +251,15 @@ class Facts(_Narrow):
     given_only: bool
     """Whether the counts are valid only for the filters for which the events were counted.
 
-    They are if compressed transactions were cut for these filters, or if :meth:`folded` merged conditions.
+    They are if a compressed transaction changes several tables, because the part that a filter sends is counted for
+    each of these filters. They are also after :meth:`folded` and :meth:`relabeled`.
     """
     stretches: Stretches
     """For a MariaDB binlog, the counts of replication domains from which an upper bound for the number of stand-ins is
     computed. A stand-in is an empty transaction that a replica gets in place of a dropped one.
     """
     condition: Ints
-    """For each unit (row of counts), the index of its condition in ``conditions``."""
+    """For each unit (row of counts), the index in ``conditions`` of its condition, such as "this table is sent"."""
     origin: Ints
     """For each unit (row of counts), the index of its server and domain in ``origins``."""
     bucket: Ints

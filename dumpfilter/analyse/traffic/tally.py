@@ -45,19 +45,23 @@ BUCKET_SECONDS = 60
 """The default length of a time bucket, seconds. Bytes are summed by time bucket."""
 
 _MOST_UNITS = 1 << 16
-"""The number of units (rows of counts) above which a tally first merges equal ones before it enlarges its arrays."""
+"""The number of units (rows of counts) above which a :class:`Tally` (a counter of traffic) first merges equal ones
+before it enlarges its arrays.
+"""
 
 _ROOM = 1024
-"""The initial length of most arrays. It must be a power of 2."""
+"""The initial length of most arrays in which a :class:`Tally` collects its counts, entries. It must be a power of 2."""
 
 _OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
-"""The roles of events after which a statement may continue."""
+"""The roles of events after which a statement may continue. A role says how an event travels in a filtered stream."""
 
 _CHANGES = (R.ROWS, R.ROWS_END, R.STATEMENT)
-"""The roles of events about whose subjects filters decide. A table map alone is not sent."""
+"""The roles of events about whose tables or statements filters decide. A role says how an event travels in a filtered
+stream. A table map alone is not sent.
+"""
 
 _SENT_ALWAYS = (R.KEEP, R.XA)
-"""The roles of events that every filter sends."""
+"""The roles of events that every filter sends. A role says how an event travels in a filtered stream."""
 
 
 class _Events(NamedTuple):
@@ -110,7 +114,9 @@ class Tally:
         """The events of an unfinished statement for which only events of the next segment tell which filters send them.
         """
         self._exact: dict[bytes, int] = {}
-        """The numbers of those conditions that are met by exactly the filters in a list, by the bytes of the list."""
+        """The numbers of the conditions of the form "exactly these filters send the events". A key is the list of the
+        filters, as the bytes of an array.
+        """
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
             subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
@@ -434,8 +440,7 @@ def _held(events: _Events, first: int) -> _Events:
 
 class _Group(NamedTuple):
     """A group of filters with equal verdicts (send, drop or undecided) about the tables of a compressed transaction.
-    ``filters`` has one Boolean
-    for each filter with rules, which is True for the filters of the group.
+    ``filters`` has one Boolean for each filter with rules, which is True for the filters of the group.
     """
 
     filters: Mask

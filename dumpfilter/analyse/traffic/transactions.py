@@ -61,7 +61,9 @@ class Sent(NamedTuple):
     events: Ints
     """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
     outside: tuple[int, int] = (0, 0)
-    """The bytes and the number of events outside transactions, if no transaction is sent with which they count."""
+    """The bytes and the number of events outside transactions if no transaction is sent. Otherwise zeros, since these
+    events count with a sent transaction.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +86,9 @@ class TransactionTraffic:
     A stand-in is an empty transaction that a real replica gets in place of a dropped one.
     """
     facts: Facts
-    """The counts under each condition. The bucket of a unit (row of counts) is the index of its transaction, or -1 if
-    its events precede the first transaction. Buckets ascend, and in each the unit that counts the transaction is first.
-    Units have no counts of stand-ins and of undecided events.
+    """The counts under each condition (such as "this table is sent"). The bucket of a unit (row of counts) is the index
+    of its transaction, or -1 if its events precede the first transaction. Buckets ascend, and in each the unit that
+    counts the transaction is first. Units have no counts of stand-ins and of undecided events.
 
     Tables with equal verdicts are one table. The counts are valid for the given filters only.
     """
@@ -267,9 +269,11 @@ class TransactionTally:
 
 
 _KEYS = ("condition", "origin", "bucket")
-"""The columns that tell the units of a transaction apart. They are kept as int32, to save memory."""
+"""The columns that identify a row of counts: condition (such as "this table is sent"), origin (server and domain), and
+index of the transaction. They are kept as int32, to save memory.
+"""
 _COUNTS = {"bytes": np.int64, "events": np.int32, "transactions": np.int32}
-"""The counts of a unit, and the types in which they are kept."""
+"""The columns with the counts of a row, and the types in which they are kept."""
 
 
 class _Columns(NamedTuple):

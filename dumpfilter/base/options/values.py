@@ -174,7 +174,9 @@ its own timeout.
 """
 
 SYNC_EVENTS = 10_000
-"""The default of ``--sync-relay-log``, as in MySQL: the number of events after which the files are synced to disk."""
+"""The default of ``--sync-relay-log``, as in MySQL: the number of events after which a slave syncs the relay log and
+``master.info`` to disk.
+"""
 
 CONNECT_RETRY = 60.0
 """The default of ``--connect-retry``, as in MySQL: the longest wait before a slave connects to its master again,

@@ -1,4 +1,4 @@
-"""The readers of the larger clauses of replication statements.
+"""The functions that parse the larger clauses of replication statements.
 
 - The filter rules. MySQL writes them as ``REPLICATE_DO_DB = (a, b)`` in CHANGE REPLICATION FILTER. In CHANGE MASTER and
   CHANGE BINLOG, rules are options such as ``REPLICATE-DO-DB='a'`` (proposed by WL#2387) and ``DO='db1.%'`` (WL#2516).
@@ -37,7 +37,9 @@ Value = datetime | None
 
 
 _CLOCKS = {name.upper() for name in CLOCKS} - {"CURTIME", "CURRENT_TIME"}
-"""The functions of the current date or time that are a datetime."""
+"""The SQL functions that return the current date, or date and time, in upper case. Functions of the time alone are left
+out.
+"""
 _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
 """The functions of the current date or time that a server does not know without parentheses."""
 
