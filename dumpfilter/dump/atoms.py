@@ -53,7 +53,9 @@ from dumpfilter.binlog.native import array_at, prefetch
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
 
 FILTERS = 64
-"""The largest number of filters that one call decides for. Each filter is one bit of a 64-bit word."""
+"""The largest number of filters whose decisions one call of the compiled code computes. Each filter is one bit of a
+64-bit word.
+"""
 
 A_FIRST, A_STOP, A_START, A_SIZE, A_LIST, A_SUBJECT, A_LATER, A_DOUBTS = range(8)
 """The columns of an atom's row (neighbouring events that every filter sends or drops together).
@@ -71,8 +73,9 @@ ATOM_COLUMNS = 8
 DROPPED, FRAMING, NO_LIST = -1, -2, -3
 """Values of A_LIST and A_LATER in place of the number of a list of subjects.
 
-No filter sends an atom with DROPPED. An atom with FRAMING (GTID, BEGIN and the like) is sent with any other event of
-its transaction. NO_LIST means that the column names no list.
+An atom is a run of events that a filter sends or drops together. No filter sends an atom with DROPPED. An atom with
+FRAMING (GTID, BEGIN and the like) is sent with any other event of its transaction. NO_LIST means that the column names
+no list of subjects (tables and statements).
 """
 
 NO_SUBJECT = -1
@@ -87,7 +90,8 @@ filter sends a list if the filter sends any subject of the list.
 
 - NEVER: the empty list, which no filter sends.
 - EVER: the list that every filter sends.
-- OPEN: the list for the statement's events after the segment, whose subjects are not known yet.
+- OPEN: the list for the statement's events after the segment (a part of a binlog file), whose subjects are not known
+  yet.
 - BEFORE: the list for the statement's rows events before the segment.
 """
 ROOTS = 4
@@ -97,7 +101,7 @@ L_SUBJECT, L_TAIL, L_ONLY, L_OPEN = range(4)
 
 - L_SUBJECT, L_TAIL: the first subject, and the row of the list that has the other subjects.
 - L_ONLY: the subject, if the list has only one; else NO_SUBJECT.
-- L_OPEN: 1 for a list that ends with OPEN, the unknown subjects after the segment.
+- L_OPEN: 1 for a list that ends with OPEN, the unknown subjects after the segment (a part of a binlog file).
 """
 LIST_COLUMNS = 4
 
@@ -110,7 +114,8 @@ a statement.
 F_FLAGS, F_HITS, F_IS_OFF, F_UNMAPPED, F_FIRST, F_CHUNK_SIZE, F_POSITION, F_RESUME = range(8)
 """The columns of the input row that the caller fills for each filter.
 
-- F_FLAGS: the memory address of the filter's flags, one uint32 for each subject (table or statement).
+- F_FLAGS: the memory address of the filter's flags (its verdict as bits), one uint32 for each subject (table or
+  statement).
 - F_HITS: the memory address of an array with MOST_HITS int8 for each subject: the kinds of rules that match it.
 - F_IS_OFF: 1 for a filter without rules.
 - F_UNMAPPED: 1 if the filter sends rows without a table map.
@@ -311,8 +316,8 @@ class Weighed(NamedTuple):
     ATOM_WORDS). :data:`ATOM_SENT` says what each column means.
     """
     lists: Int64s2
-    """The lists of subjects (tables and statements), int64 of shape (n, LIST_COLUMNS). Each list comes after the list
-    that its L_TAIL names.
+    """The lists of subjects (tables and statements), int64 of shape (n, LIST_COLUMNS). The row in a list's column
+    L_TAIL, with the list's other subjects, is always an earlier row.
     """
     list_word: UInt64s
     """For each list of subjects (tables and statements), a 64-bit word, uint64. Bit j is set if filter j sends any

@@ -42,7 +42,9 @@ class Gaps:
     """
 
     row: Integers
-    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`."""
+    """One row for each gap (run of dropped transactions), int64 of shape (n, 5), with the columns ``G_...`` of
+    :mod:`dumpfilter.dump.cut`.
+    """
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
@@ -210,23 +212,27 @@ class ChunkPlan:
     """
     end: int
     resume: int
-    """The last transaction boundary at or before the chunk's end, a byte offset in ``file``. A broken stream can begin
-    again there.
+    """The last transaction boundary at or before the end of the chunk (message to the slave), a byte offset in
+    ``file``. A broken stream can begin again there.
 
     If no transaction ends in this chunk, the boundary lies in an earlier chunk.
     """
     resume_bytes: int
-    """The bytes of this chunk that lie before ``resume``; 0 if no transaction ends in this chunk."""
+    """The number of bytes of this chunk (message to the slave) that lie before ``resume``, the last transaction
+    boundary. 0 if no transaction ends in this chunk.
+    """
     completed: GtidRuns
-    """The GTIDs of the transactions that end in this chunk, sent or dropped. The slave adds them to its GTID set."""
+    """The GTIDs of the transactions that end in this chunk (message to the slave), sent or dropped. The slave adds them
+    to its GTID set.
+    """
     gaps: Gaps = NO_GAPS
-    """The positions in the chunk where the master dropped transactions, with their GTIDs, end positions and rule
-    uses.
+    """The gaps of the chunk (message to the slave). A gap has the position of dropped transactions in the chunk, their
+    GTIDs, their end position in the binlog, and their rule uses.
     """
     counts: Counts = field(default_factory=Counts)
     reported: Reported = NOTHING_REPORTED
-    """The GTIDs of all transactions of the segment (a part of a binlog file) from which the chunk is made that the
-    slave lacks.
+    """The GTIDs that the slave lacks, of all transactions in the segment (the part of the binlog file from which the
+    chunk is made).
     """
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction

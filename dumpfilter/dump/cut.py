@@ -37,14 +37,14 @@ RANGE_OFFSET, RANGE_SIZE, RANGE_PATCH = range(3)
 RANGE_COLUMNS = 3
 
 AS_IT_IS = 0
-"""The value in the column RANGE_PATCH for one or more events that are sent unchanged."""
+"""The value in the column RANGE_PATCH of a byte range for one or more events that are sent unchanged."""
 ADD_STATEMENT_END = 1
-"""The value in the column RANGE_PATCH for one rows event that is sent with STMT_END_F set, because the master drops
-the last event of its statement.
+"""The value in the column RANGE_PATCH of a byte range for one rows event that is sent with STMT_END_F set. The master
+does so when it drops the last event of the statement.
 """
 REPLACED = 2
-"""The value in the column RANGE_PATCH for one compressed transaction that is sent in part. RANGE_SIZE then has the size
-of the new event.
+"""The value in the column RANGE_PATCH of a byte range for one compressed transaction that is sent in part. RANGE_SIZE
+then has the size of the new event.
 """
 
 RUN_SOURCE, RUN_FIRST, RUN_LAST = range(3)
@@ -54,8 +54,8 @@ last transaction number.
 RUN_COLUMNS = 3
 
 OF_NEXT = 0
-"""The value of G_END, a gap's end position, for a gap that stands for no transaction. Such a gap only has rule hits
-(matches of filter rules with events) of events that are dropped inside the next transaction.
+"""The value of G_END, a gap's end position, for a gap that stands for no transaction. Such a gap only has the rule hits
+(matches of filter rules) of events that are dropped inside the next transaction.
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
@@ -85,7 +85,9 @@ point.
     H_TRANSACTIONS_READ,
     H_TRANSACTIONS_DROPPED,
 ) = range(3, 12)
-"""The columns of a chunk with the fields of :class:`~dumpfilter.dump.chunk.Counts`, in their order."""
+"""The columns of a chunk (a message to a slave) that count events, bytes and transactions. They are the fields of
+:class:`~dumpfilter.dump.chunk.Counts`, in their order.
+"""
 H_RANGES, H_GAPS, H_HITS, H_GAP_RUNS, H_RUNS = range(12, 17)
 """The columns of a chunk (a message to a slave) with the index after the chunk's last row in each array of
 :class:`Done`.
@@ -96,7 +98,8 @@ CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
 """The columns of a carried event: its byte offset and size in the file, its role, and the number of its table or
-statement. A carried event belongs to an open transaction, and events of the next segment decide whether it is sent.
+statement. A carried event belongs to an open transaction, and events of the next segment (part of the binlog file)
+decide whether it is sent.
 """
 CARRY_COLUMNS = 4
 
@@ -143,11 +146,11 @@ class Transactions(NamedTuple):
     The additional last row has the totals.
     """
     run: Int64s2
-    """The runs of GTIDs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The additional last row belongs to
-    no run.
+    """The runs of consecutive GTIDs of one source, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The
+    additional last row belongs to no run.
     """
     run_gtid: Int64s
-    """For each run, the number of GTIDs in all earlier runs."""
+    """For each run of consecutive GTIDs (row of ``run``), the number of GTIDs in all earlier runs."""
 
 
 class Done(NamedTuple):
@@ -165,13 +168,15 @@ class Done(NamedTuple):
 
     filters: Int64s2
     chunk: Int64s2
-    """The chunks of all filters, int64 of shape (n, CHUNK_COLUMNS). The first row is no chunk and holds zeros."""
+    """The chunks (messages to slaves) of all filters, int64 of shape (n, CHUNK_COLUMNS). The first row is no chunk and
+    holds zeros.
+    """
     range: Int64s2
     gap: Int64s2
     run: Int64s2
     hit: Int64s2
-    """The rule hits (matches of filter rules with dropped events) that the gaps report, int64 of shape (n, 2). The
-    columns are the index of the kind of rule in ``SLAVE_RULE_KINDS``, and the count.
+    """The rule hits (matches of filter rules with dropped events) that the gaps (runs of dropped transactions) report,
+    int64 of shape (n, 2). The columns are the index of the kind of rule in ``SLAVE_RULE_KINDS``, and the count.
     """
     carry: Int64s2
 

@@ -43,9 +43,11 @@ class Carry(NamedTuple):
     and table maps of the open statement, and the last rows event.
     """
     is_kept: bool
-    """Whether an event of the transaction has been sent to the slave."""
+    """Whether an event of the transaction that continues has been sent to the slave."""
     rows_kept: bool
-    """Whether rows of the open statement have been sent to the slave."""
+    """Whether rows of the statement that continues in the next segment (part of the binlog file) have been sent to the
+    slave.
+    """
     hits: Integers
     """The rule hits (matches of filter rules) of the transaction's dropped events, with the columns ``HIT_...`` of
     :mod:`dumpfilter.dump.cut`.
@@ -93,7 +95,7 @@ class Asked(NamedTuple):
     """The number, within the segment (a part of a binlog file), of the first transaction to decide."""
     chunk_size: int
     position: int
-    """The byte offset in the file where the slave's last chunk ended."""
+    """The byte offset in the file where the slave's last chunk (message) ended."""
     resume: int
     """The last transaction boundary at or before ``position``, a byte offset in the file."""
 
@@ -111,7 +113,9 @@ class Decided(NamedTuple):
 
 
 _shared = attrgetter(*A.Columns._fields[: A.Columns._fields.index("is_open")], "open", "has_inner_gaps")
-"""Return the arrays of a segment, in the order of the fields of :class:`~dumpfilter.dump.atoms.Columns`."""
+"""Return the arrays of a segment (scanned part of a binlog file) as a tuple, in the order of the fields of
+:class:`~dumpfilter.dump.atoms.Columns`.
+"""
 
 
 def columns_of(segment: Segment) -> A.Columns:
@@ -161,9 +165,11 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.flags: list[Flags] = []
-        """The filters whose 64-bit words :attr:`weighed` has, in the order of the words' bits."""
+        """The filters whose verdicts :attr:`weighed` has. A verdict is one bit of a 64-bit word, and filter j has bit
+        j.
+        """
         self.known = 0
-        """The number of tables and statements whose words :attr:`weighed` has."""
+        """The number of tables and statements for which :attr:`weighed` has the filters' verdicts."""
         self._sizes: tuple[int, ...] = (0, 0, 0)
         self.weighed: A.Weighed
         self.transactions: K.Transactions

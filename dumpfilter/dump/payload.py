@@ -1,6 +1,6 @@
 """The filtering inside compressed transactions (Transaction_payload events).
 
-The master opens a compressed transaction, drops a part of its events and compresses the rest again.
+The master uncompresses a compressed transaction, drops a part of its events and compresses the rest again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _LARGEST_EVENT = 0xFFFFFFFF
 """The size of the largest event that a header can announce, bytes."""
 
 _LARGE = 16 << 20
-"""The uncompressed size above which a transaction counts as large, bytes."""
+"""The uncompressed size above which a compressed transaction counts as large, bytes. Only two threads at a time
+uncompress such a transaction and compress the part to send.
+"""
 
 _turns = threading.BoundedSemaphore(2)
-"""The semaphore that lets two threads at a time open large transactions. Thus their memory does not grow with the
-number of dumps.
+"""The semaphore that lets two threads at a time uncompress large transactions and compress the parts to send. Thus the
+memory for these transactions does not grow with the number of dumps.
 """
 
 
@@ -52,13 +54,13 @@ class KeptPayload:
     size: int
     """The size of the Transaction_payload event to send, bytes; 0 if the filter drops all its events."""
     undecided: int = 0
-    """The number of inner events that the filters could not decide."""
+    """The number of events inside the compressed transaction that the filters could not decide."""
     replaced: bytes | None = None
     """The new Transaction_payload event that holds only the inner events to send. None if the original event is sent
     unchanged or dropped."""
     hits: Hits = field(default_factory=Counter)
-    """The number of times that the dropped inner events would have used each rule of the filter, as the server counts
-    them in ``replication_applier_filters.COUNTER``.
+    """For each kind of rule, the number of times that the dropped events inside the compressed transaction would have
+    used a rule, as the server counts in ``replication_applier_filters.COUNTER``.
     """
 
 

@@ -299,7 +299,9 @@ class SetPass:
         self.flags = (
             TableFlags(AllFilters([rules, also]), self._subjects) if clever is None else _VerdictFlags(rules)
         )
-        """The decisions of the filter about the tables and statements of the planned segments."""
+        """The decisions of the filter about the tables and statements in the segments (parts of binlog files) that
+        :meth:`files` yields.
+        """
         self._thread = DumpThread(self.flags, self._sources, chunk_size=WHOLE_SEGMENT)
 
     @property
@@ -373,7 +375,9 @@ class _CleverPass:
         self._prepared: dict[Xid, int] = {}
         """The verdict about each prepared XA transaction: 0 if the clever filter sends a part of it, else 1."""
         self._is_open_sent = False
-        """Whether the clever filter sends a part of the transaction that continues in the next segment."""
+        """Whether the clever filter sends a part of the transaction that continues in the next segment (the next part
+        of the file).
+        """
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
         decided = self._decided(segment, read)

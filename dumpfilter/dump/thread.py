@@ -252,11 +252,12 @@ class DumpThread:
         """The decisions of the filter in force, about each table and statement."""
         self.exclusion = Exclusion(sources, exclude, origin)
         self.chunk_size = chunk_size
-        """The bytes of events after which a chunk ends."""
+        """The bytes of events after which a chunk (a message to the slave) ends."""
         self._carry: Carry | None = None
-        """The state of the transaction that continues in the next segment; None between two transactions.
+        """The state of the transaction that continues in the next segment (part of the binlog file); None between two
+        transactions.
 
-        Nobody changes its arrays, so forks of this thread share them.
+        The arrays in this object are never changed, so that the copies of this thread (:meth:`fork`) share them.
         """
         self._xa_ends = XaEnds(earlier)
         self._read: ReadAt = no_file

@@ -36,8 +36,8 @@ from dumpfilter.index.subjects import statement_of
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)
 _OF_RELAY_LOGS = (EventType.FORMAT_DESCRIPTION, EventType.ROTATE)
-"""The types of events that tell a relay log. Of a server's own file only the last event is a Rotate event, and the copy
-of the file gets another one.
+"""The types of events that show, after a file's first event, that the file is a relay log. A server's own binlog has a
+Rotate event only at its end, and callers leave out that event.
 """
 _FRAME = re.compile(rb"(BEGIN|COMMIT|ROLLBACK)\Z|(ROLLBACK|SAVEPOINT|RELEASE SAVEPOINT|XA) ", re.IGNORECASE)
 """The statements that begin, end or divide a transaction (``Query_log_event::is_trans_keyword``, and XA). Such

@@ -42,7 +42,9 @@ class Earlier(NamedTuple):
     """
 
     filters: tuple[TableFlags, ...]
-    """The filters of earlier dumps, of which one selected each transaction before :attr:`position` in :attr:`file`."""
+    """The filters of earlier dumps before the slave's filter last changed. One of them selected each transaction before
+    the binlog position :attr:`file` and :attr:`position`.
+    """
     older: tuple[TableFlags, ...]
     """All filters of earlier dumps, one of which selected each transaction before the start of this dump. These filters
     are :attr:`filters`, and the present filter if earlier dumps have used it.
@@ -54,7 +56,9 @@ class Earlier(NamedTuple):
     position: int = 0
     """The byte offset in :attr:`file` that the slave's dumps had reached when its filter last changed."""
     before: frozenset[str] = frozenset()
-    """The names of the binlog files before :attr:`file`."""
+    """The names of the binlog files before :attr:`file`, the file that the slave's dumps had reached when its filter
+    last changed.
+    """
 
     def has(self, file: str, position: int) -> bool:
         """Tell whether a transaction that the slave has was selected before the slave's filter last changed, and so by

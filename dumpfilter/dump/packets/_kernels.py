@@ -28,8 +28,8 @@ LARGEST = 0xFFFFFF
 
 GOOD = 0
 PLACE_WRONG = 1
-"""The result of :func:`weave` when the position of a stand-in (empty transaction) lies outside of the chunk, or before
-the position of the previous stand-in.
+"""The result of :func:`weave` when the position of a stand-in (empty transaction) lies outside of the chunk (message of
+events), or before the position of the previous stand-in.
 """
 GTID_WRONG = 2
 """The result of :func:`weave` when the bytes given as a Gtid event are not a Gtid event."""

@@ -219,7 +219,9 @@ _MARIADB_ID = 12
 _NONE: Integers = np.empty(0, np.int64)
 
 _Gtids = tuple[Bytes, Integers, Integers]
-"""Bytes that contain the Gtid events of stand-ins, and the byte offset and the length of each Gtid event in them."""
+"""Bytes that contain the Gtid events of stand-ins (empty transactions for dropped ones), and the byte offset and the
+length of each Gtid event in them.
+"""
 
 
 class Dropped(NamedTuple):
@@ -235,32 +237,36 @@ class Dropped(NamedTuple):
     chunk is a message of the stream.
     """
     transaction: Integers
-    """For each row, the number of the dropped transaction or of the Gap event, counted within the segment (a part of
-    the binlog file).
+    """For each row, the index of the dropped transaction among those of the segment (a part of the binlog file). For a
+    row from a relay log's Gap event, it is the Gap event's index there.
     """
     source: Integers
     """For each row, the number of the GTID source (server UUID, or MariaDB domain and server)."""
     first: Integers
     last: Integers
     begin: Integers
-    """For each row that comes from a Gap event, the position before this event in the binlog file of the server that
-    wrote the events. The entries of other rows are not used.
+    """For each row that comes from a relay log's Gap event, the position before the Gap event in the binlog file of the
+    server that wrote the events. The entries of other rows are not used.
     """
     end: Integers
     """For each row, the position at which its last stand-in (empty transaction) ends, in the binlog file of the server
     that wrote the events.
     """
     time: Integers
-    """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
+    """For each row, the time of the dropped transaction, Unix seconds. For a row from a relay log's Gap event, it is
+    the time of the newest event before the Gap event.
+    """
     sequence: Integers
-    """For each row that comes from a Gap event, the ``sequence_number`` of its first transaction; 0 for other rows."""
+    """For each row that comes from a Gap event (a relay log's note about dropped transactions), the ``sequence_number``
+    of its first transaction; 0 for other rows.
+    """
     offset: Integers
     """For each row, the byte offset of the dropped transaction's Gtid event in the file. The entries of rows that come
-    from a Gap event are not used.
+    from a Gap event (a relay log's note about dropped transactions) are not used.
     """
     size: Integers
     """For each row, the length of the dropped transaction's Gtid event, bytes. The entries of rows that come from a Gap
-    event are not used.
+    event (a relay log's note about dropped transactions) are not used.
     """
 
     @property
@@ -302,7 +308,9 @@ NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
 _XID = bytes(XID_LENGTH - HEADER_LENGTH)
 _BEGIN = bytes(14) + b"BEGIN"
 _MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
-"""The end of the body of a stand-in's Gtid event for MariaDB, after the transaction number and the domain."""
+"""The end of the body of the Gtid event of a MariaDB stand-in (empty transaction for a dropped one), after the
+transaction number and the domain.
+"""
 
 
 @functools.cache

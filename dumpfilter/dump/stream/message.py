@@ -72,7 +72,9 @@ _EVENTS_KEY = pb.Chunk.EVENTS_FIELD_NUMBER << 3 | 2
 """The key (tag) of the field ``events`` on the wire: the field's number, and the wire type of bytes."""
 
 _GAPS_KEY = pb.Chunk.GAPS_FIELD_NUMBER << 3 | 2
-"""The key (tag) of the field ``gaps`` on the wire."""
+"""The key (tag) of the field ``gaps`` (the dropped transactions) on the wire: the field's number, and the wire type of
+messages.
+"""
 
 _CRC32_KEY = pb.Chunk.CRC32_FIELD_NUMBER << 3
 """The key (tag) of the field ``crc32`` on the wire: the field's number, and the wire type of numbers."""
@@ -200,16 +202,20 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
 Integers = npt.NDArray[np.int64]
 
 _FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
-"""The field number of the first packed list in the Gaps message. The other lists have the field numbers after it."""
+"""The field number of the first packed list in the Gaps message, which tells a slave the dropped transactions. The
+other lists have the field numbers after it.
+"""
 
 _COLUMNS = [field.name for field in pb.Gaps.DESCRIPTOR.fields if field.number >= _FIRST_LIST]
-"""The names of the packed lists of the Gaps message."""
+"""The names of the packed lists of the Gaps message, which tells a slave the dropped transactions."""
 
 _SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
 """The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
 
 _MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
-"""The largest number of kinds of rules with hits that a Gap event holds, and the largest number of a kind."""
+"""The largest number of kinds of rules with hits (matches) that a Gap event holds, and the largest number of a kind. A
+Gap event is a relay log's note about dropped transactions.
+"""
 
 _KIND_NUMBERS = np.array([kind_number(kind) for kind in SLAVE_RULE_KINDS], np.int64)
 
@@ -265,13 +271,15 @@ class Gap(NamedTuple):
     """
 
     offset: int
-    """The number of bytes of the chunk's events before the gap."""
+    """The number of bytes of events in the message that come before the dropped transactions."""
     end: int
     """The binlog position after the dropped transactions; 0 for a gap that only has rule hits (matches of filter
     rules).
     """
     runs: list[list[int]]
-    """The GTIDs of the dropped transactions, as :func:`runs_of` returns them."""
+    """The GTIDs of the dropped transactions. Each run of consecutive GTIDs is the number of the GTID source, and the
+    first and last transaction number (:func:`runs_of`).
+    """
     hits: Mapping[int, int]
     """The numbers of rule hits (matches of filter rules), by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
 
