@@ -563,8 +563,8 @@ class IndexedSet:
     subjects: frozenset[Subject] = frozenset()
     """All tables and statements of the set if ``unknown_xa`` is not 0; otherwise empty.
 
-    The end of an XA transaction with unknown tables goes to every output that receives any of these tables and
-    statements.
+    The end of an XA transaction with unknown tables goes to every output (binlog set of a split) that receives any of
+    these tables and statements.
     """
     is_guessed: bool = False
     """Whether the beginnings of ranges (parts of files) were guessed, and not found by a scan of the files."""

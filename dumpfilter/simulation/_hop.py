@@ -34,7 +34,7 @@ class Parameters(NamedTuple):
     most_message: int
     is_apart: bool = False
     """Whether the sender, after an outage, sends the lost transactions again in separate messages, one for all
-    transactions that it had found at the same time. If False, lost transactions share messages of full size.
+    transactions that one poll of its binlog had found. If False, lost transactions share messages of full size.
     """
 
 
@@ -69,7 +69,9 @@ _NONE = -(1 << 62)
 _D_START, _D_RESTART = 0, 1
 
 _PUSHED = 50_000_000
-"""The time that bytes take on the wire which a busy link (a proxy) reads at once, nanoseconds. They get one delay."""
+"""The longest time on the wire for which all bytes of a message get the same random delay, nanoseconds. A longer
+message is delayed in parts, as a busy link (a proxy) reads it.
+"""
 
 
 @inlined
@@ -326,13 +328,13 @@ def pieces(size, message):
 
 
 LANES = 16
-"""The number of links that :func:`cross_together` simulates in one call. With a number that the compiler knows, the
-loops over links have no rest that vector instructions do not fit.
+"""The number of links that :func:`cross_together` simulates in one call. Because the compiler knows the number, vector
+instructions cover the loops over links without a remainder.
 """
 MOST_LAG = 2**31 - 1
 EXACT = 1 << 51
-"""The limit below which 64-bit floats represent a whole number and its half exactly, and products with an inverse
-still show the whole quotient.
+"""The limit below which 64-bit floats represent a whole number and its half exactly, and a product with an inverse,
+rounded down, is the exact integer quotient.
 """
 BLOCK = 1024
 """The number of transactions whose times :func:`cross_together` computes before it computes their lags. Their times are
@@ -357,9 +359,10 @@ def cross_together(
     no delay, no jitter and no outages.
 
     ``arrived`` has the time at which the sender has each transaction (nanoseconds), and ``sizes`` the bytes of each.
-    ``room`` and ``dropped`` are those of :func:`cross`. ``committed`` has the time of each transaction's commit,
-    microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link: the numerator and the
-    denominator of the time for a byte, nanoseconds.
+    ``room`` has for each transaction the number of earlier ones that must have left before the send buffers have room
+    for it. ``dropped`` has the sender's reports about dropped transactions. ``committed`` has the time of each
+    transaction's commit, microseconds. ``hop`` has the links' common properties. ``rates`` has a column for each link:
+    the numerator and the denominator of the time for a byte, nanoseconds.
 
     The results are written into ``lags`` and ``counts``. ``lags`` has a row for each link with the time from the commit
     of each transaction to its receipt, microseconds, rounded up. :data:`MOST_LAG` stands for all longer times.
@@ -367,9 +370,8 @@ def cross_together(
     dropped transactions, and the greatest lag.
 
     ``departed`` is memory for the latest times of departure, with a row for each transaction and a column for each
-    link. The number of rows is a power of two, and later transactions overwrite the rows of earlier ones. The rows must
-    suffice for the transactions to which ``room`` refers, and for the longest message and :data:`BLOCK` transactions
-    after it.
+    link. The number of rows is a power of two, and later transactions overwrite the rows of earlier ones. They must
+    suffice for the transactions in ``room``, and for the longest message and :data:`BLOCK` more.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
     bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of

@@ -9,8 +9,8 @@ from dumpfilter.base.compiler.kernels import inner, kernel
 
 _MOST = 2**31 - 1
 _SPREAD = 4
-"""The number that is looked for is probably between the numbers that are so many places before and after its place in a
-sorted sample.
+"""The distance, in elements of a sorted sample, from the expected index of a percentile. The percentile probably lies
+between the two elements at this distance before and after the index.
 """
 
 

@@ -6,8 +6,8 @@ origin to a node. Hops and routes are plain values without names, so that nodes 
 
 A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). The transaction arrived at the sender
 at ``a``, the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a
-whole nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into
-ranges. Times on a route are whole nanoseconds.
+whole nanosecond for each transaction. The result therefore does not depend on which transactions are computed together.
+Times on a route are whole nanoseconds.
 
 A simulation computes the arrivals at a node, a :class:`Flow` for each route. An experiment measures the
 arrivals. This module derives the figures for simulations and experiments.
@@ -74,7 +74,7 @@ class Form(enum.StrEnum):
     """
 
     EVENTS = "events"
-    """Chunks of events over gRPC, as dumpfilter slaves receive them."""
+    """Chunks (gRPC messages with many events), as dumpfilter slaves receive them."""
     PACKETS = "packets"
     """Packets of MySQL's replication protocol, one for each event."""
     STAND_INS = "stand-ins"
@@ -120,7 +120,9 @@ class Hop(NamedTuple):
     form: Form = Form.EVENTS
     """The encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol."""
     filter: int | None = None
-    """The index, in the plan's filters, of the filter on this link. None: no filter."""
+    """The index of this link's filter in :attr:`Plan.filters`, the distinct filters of the simulated topology. None: no
+    filter.
+    """
     restarts: tuple[int, ...] = ()
     """The times at which the sender reads its binlog for a reader after an outage, ascending. Until then it has not
     looked at the transactions that this reader lacks.
@@ -208,7 +210,7 @@ class Received(NamedTuple):
     told: int
     """The bytes of the reports about dropped transactions."""
     percentiles: Sequence[int] | None = None
-    """The percentiles of ``lags`` for :data:`lag.SHARES`, and the greatest lag. None: not known."""
+    """The 50th, 95th and 99th percentile of ``lags`` (:data:`lag.SHARES`), and the greatest lag. None: not known."""
 
 
 def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) -> list[Received | None]:
@@ -261,12 +263,13 @@ def _no_reports(n: int) -> Dropped:
 
 
 AGAIN = 2_000_000
-"""The time in which a master makes a chunk of the transactions that it found, before it looks again, nanoseconds.
-Measured: 0.9 to 2.5 ms.
+"""The time in which a master makes a message of the transactions that it found, before it polls its binlog again,
+nanoseconds. Measured: 0.9 to 2.5 ms.
 """
 PAUSE = 20_000_000
-"""The time for which a sender does not look into its binlog again, nanoseconds. A receiving master waits at most so
-long with dropped commits.
+"""The minimum time from a successful poll of the binlog to the next one, nanoseconds. It holds for slaves, and for
+masters that read files (except for a second poll after :data:`AGAIN`). A master that receives a server's binlog reports
+dropped commits after at most this time.
 """
 SLAVE_PERIOD = 50_000_000
 """The interval at which a slave publishes the end of its relay log if nothing more arrives, nanoseconds."""
@@ -277,7 +280,9 @@ _LOOKS = {
     Sender.RECEIVER: (AGAIN, 0, 0),
     Sender.SLAVE: (0, PAUSE, SLAVE_PERIOD),
 }
-"""For each kind of sender, the times by which its looks into the binlog follow one another (see :func:`_hop.looks`)."""
+"""For each kind of sender, the times ``again``, ``pause`` and ``period`` between its polls of the binlog, nanoseconds,
+as :func:`_hop.looks` explains them.
+"""
 
 
 def looks(arrived: Ints, sender: Sender) -> Ints:
@@ -316,7 +321,9 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
 _LEAST_LOAD = 1e-6
-"""The smallest load. With a smaller one the times of a long binlog would not fit into 64 bits."""
+"""The smallest load (factor of the pace of commits). With a smaller one the times of a long binlog would not fit into
+64 bits.
+"""
 
 
 # -- routes
@@ -328,7 +335,8 @@ _WAYS: Mapping[Variant, tuple[Callable[[Leg], FilterKey], Form]] = {
     Variant.REPLICA: (attrgetter("sent"), Form.STAND_INS),
     Variant.PLAIN: (attrgetter("sent"), Form.EVENTS),
 }
-"""For each variant, the filter of the events that cross a link, and the encoding in which they reach dumpfilter slaves.
+"""For each variant (way to bring the binlog to the slaves), the filter of the events that cross a link, and the
+encoding in which they reach dumpfilter slaves.
 """
 
 
@@ -498,7 +506,7 @@ class Arrived(NamedTuple):
     missing: Ints
     """The commit times of the transactions that never arrive. The other arrays leave them out."""
     percentiles: Sequence[int] | None = None
-    """The percentiles of ``lags`` for :data:`lag.SHARES`, and the greatest lag. None: not known."""
+    """The 50th, 95th and 99th percentile of ``lags`` (:data:`lag.SHARES`), and the greatest lag. None: not known."""
 
     @property
     def received(self) -> Ints:
@@ -632,7 +640,7 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints, earlier: int
 
 
 _KEPT = 4
-"""The maximum size of each cache of a :class:`Schedule`, entries."""
+"""The maximum number of results in each cache of a :class:`Schedule`, such as the arrival times over one path."""
 
 
 class Polls(NamedTuple):
@@ -723,7 +731,9 @@ class Departing(NamedTuple):
     before: Ints
     """The bytes of all transactions before each one, and at the end those of all."""
     room: Ints
-    """The result of :func:`room_for` for the link's send buffers."""
+    """For each transaction, the number of earlier ones that must have left before the link's send buffers have room for
+    it.
+    """
 
 
 class Schedule:
@@ -963,8 +973,8 @@ class Group:
     routes: tuple[Route, ...]
     nodes: tuple[PlannedNode, ...]
     delay: int = 0
-    """A part of the last link's delay that ``routes`` do not contain, microseconds. This part is added to all arrival
-    times. Groups that differ in this part only are computed together.
+    """A part of the last link's delay that ``routes`` (the sequences of links to the nodes) do not contain,
+    microseconds. This part is added to all arrival times. Groups that differ in this part only are computed together.
     """
 
 

@@ -41,10 +41,14 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
 
 
 MOST_ROWS = 40
-"""The number of rows that the tables of all runs share. It is also the maximum for the table of searches."""
+"""The maximum number of rows that the printed tables of all runs have together. It is also the maximum for the table of
+the searches' results.
+"""
 
 LEAST_ROWS = 3
-"""The minimum number of nodes in the table of each run, even if all tables then exceed their shared number of rows."""
+"""The minimum number of nodes in the printed table of each run, even if all tables together then exceed
+:data:`MOST_ROWS`.
+"""
 
 
 def print_results(results: Results, console: Console) -> None:

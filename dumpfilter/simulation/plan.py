@@ -103,12 +103,14 @@ class Leg:
     events that they applied.
     """
     retries: Retries
-    """The target's waits between attempts to reconnect after an outage."""
+    """The waits of the link's target (the reading node) between attempts to reconnect after an outage."""
     chunk_size: int = 0
-    """The size of a gRPC message that the target requests, bytes of events. 0: the master chooses."""
+    """The size of a gRPC message that the link's target (the reading node) requests, bytes of events. 0: the master
+    chooses.
+    """
     restarts: tuple[float, ...] = ()
-    """The times at which readers of the source receive events again after an outage, ascending. They are seconds since
-    the start of the run.
+    """The times at which readers of the link's source (the sending node) receive events again after an outage,
+    ascending. They are seconds since the start of the run.
     """
 
     @property
@@ -252,7 +254,9 @@ def _sender(topology: Topology, node: Node) -> Sender:
 
 
 MASTER = "master"
-"""The name of the only node that writes a binlog, and of its master, in a plan that is made from a slaves file."""
+"""The name, in a plan that is made from a slaves file, of the node from which all slaves read. The node stands for the
+writer of the binlog and for its dumpfilter master.
+"""
 
 
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:

@@ -215,7 +215,7 @@ class Found(Model):
     variant: Variant
     """The way to bring the binlog to the slaves."""
     load: float = 1.0
-    """The factor by which the binlog's load was multiplied."""
+    """The factor by which the pace of the binlog's commits was multiplied."""
     what: str
     """The searched property of links: ``rate`` (bits per second) or ``delay`` (microseconds)."""
     link: str | None = None

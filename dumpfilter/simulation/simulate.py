@@ -69,7 +69,9 @@ class Options:
     the lag is at most the limit.
     """
     applier: Hop | None = None
-    """The speed at which each node applies transactions, as a hop. None: applying takes no time."""
+    """The speed at which each node applies transactions, as a :class:`Hop` (simulated link). None: applying takes no
+    time.
+    """
     seed: int = 0
     searches: tuple[Search, ...] = ()
 
@@ -86,7 +88,9 @@ class Search:
     what: str
     """The varied property, ``rate`` or ``delay``."""
     setting: Setting
-    """The setting in which the search varies the rate or the delay."""
+    """The parameters of the simulated runs, such as the pace of commits. Each run of the search has another rate or
+    delay of links.
+    """
 
 
 def simulate(
@@ -137,7 +141,7 @@ def simulate(
 
 
 _KEPT = 4
-"""The number of nodes of a run whose arrivals are cached for plots of nodes with the same links."""
+"""The number of nodes of a run whose received transactions are cached, for the plots of nodes with the same links."""
 _Family = tuple[float, tuple[Route, ...]]
 """A load (factor of the pace of commits), and the routes of nodes with equal arrivals, apart from the delay of the last
 link.

@@ -73,7 +73,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         self.links: Mapping[str, TestbedLink] = {
             link.name: TestbedLink(links, link, wait_timeout=ground.wait_timeout) for link in topology.links
         }
-        """All links by name (``SOURCE:TARGET``)."""
+        """All links (network connections between two nodes) by name (``SOURCE:TARGET``)."""
         nodes: dict[str, TestbedNode] = {}
         for node in topology.nodes:
             feeds = []
@@ -83,7 +83,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 feeds.append(Feed(reading, channel, nodes[reading.source], link))
             nodes[node.name] = _KINDS[node.kind](ground, node, feeds)
         self.nodes: Mapping[str, TestbedNode] = nodes
-        """All nodes by name, sources before their readers."""
+        """All nodes (servers, masters, slaves and binlog sets) by name, sources before their readers."""
         self._samples: dict[str, list[tuple[float, float, int]]] = {
             name: [] for name, node in nodes.items() if node.feeds
         }
@@ -308,10 +308,10 @@ class Testbed(AbstractContextManager["Testbed"]):
     def reset(self, timeout: float | None = None) -> None:
         """Bring the running topology back to the state that it had after :func:`up`, so that the next test can use it.
 
-        Links are no longer cut or silent, and get the rate and delay of the topology. Pauses and delays of nodes end,
-        and stopped nodes start. On servers whose data only servers of the topology wrote, clients are disconnected,
-        databases are dropped, and the ``init`` statements run again. Then the call waits until all nodes have caught
-        up.
+        Links that are cut or silent (pass no bytes) work again, and all get the rate and delay of the topology. Pauses
+        and delays of nodes end, and stopped nodes start. On servers whose data only servers of the topology wrote,
+        clients are disconnected, databases are dropped, and the ``init`` statements run again. Then the call waits
+        until all nodes have caught up.
 
         ``timeout`` is in seconds. None stands for the limit ``wait_timeout`` of :func:`up`. Raises NotCaughtUp after
         this time, and TestbedError for a replica that keeps databases that its source has dropped.

@@ -24,8 +24,8 @@ Files = list[tuple[Path, int]]
 """The paths and sizes of a binlog set's files, in order."""
 
 _MOST_ENDS = 200_000
-"""The limit of remembered ends. Beyond it older ends are thinned out, so that the times of old positions get less
-exact.
+"""The maximum number of recorded ends (positions) of a growing binlog. Beyond it older ends are thinned out, so that
+the times of old positions get less exact.
 """
 
 
@@ -41,9 +41,9 @@ class WatchedSet:
         self._lock = threading.RLock()
         self._opened: BinlogSet | None = None
         self._keys: list[tuple[int, int]] = []
-        """The sort keys of the ends that the binlog had, in order."""
+        """The ends (positions) that the growing binlog has had, in order, each as its sort key (:attr:`Place.key`)."""
         self._times: list[float] = []
-        """The times at which the ends were noticed, seconds of ``time.monotonic``."""
+        """For each end in ``_keys``, the time at which it was noticed, seconds of ``time.monotonic``."""
 
     def opened(self) -> BinlogSet | None:
         """Open the node's binlog files as they are at this moment, and return them. None if there are none yet. If the

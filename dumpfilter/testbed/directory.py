@@ -33,16 +33,21 @@ STATE = "state.json"
 """The name of the file in a topology's directory that names the process which runs the topology."""
 LOCK = "lock"
 LOGS = "logs"
-"""The name of the directory that stays in a named directory after the end of its topology (see :func:`taken`)."""
+"""The name of the subdirectory for logs. If the user named the topology's directory, only this subdirectory stays after
+the topology's end (see :func:`taken`).
+"""
 
 _TEMPORARY = "dumpfilter-topology-"
-"""The prefix of temporary directories. The id and the start time of their process follow."""
+"""The prefix of the names of topologies' temporary directories. The id and the start time of the process that runs the
+topology follow.
+"""
 
 _START_TIME = 18
 """The index of ``starttime`` in ``/proc/PID/stat``, counted from the field after the state."""
 
 _KEPT = "dumpfilter-kept-"
-"""The prefix of directories that are kept, so that no later topology removes them."""
+"""The prefix of the names of temporary directories that the user wants to keep, so that no later topology removes them.
+"""
 
 
 def start_time(pid: int) -> int | None:
@@ -110,7 +115,7 @@ class Owner(NamedTuple):
     is_command: bool
     """Whether the process is ``dumpfilter topology up``."""
     started: int | None
-    """The result of :func:`start_time` for the process."""
+    """The time at which the process started, in clock ticks since boot (:func:`start_time`)."""
 
 
 def _noted_owner(directory: Path) -> Owner | None:
@@ -189,7 +194,7 @@ SOCKET = "control.sock"
 
 _MOST_REQUEST = 1 << 20
 _POLL = 0.1
-"""The interval at which the server checks whether it was closed, seconds."""
+"""The interval at which the server of the control socket checks whether it was closed, seconds."""
 
 
 class ControlFailed(TestbedError):

@@ -52,7 +52,9 @@ from dumpfilter.topology.model import Node, NodeError, Rate, Reading, Texts, Tim
 # -- the definition
 
 _BY_NAME = ConfigDict(populate_by_name=True)
-"""The pydantic configuration of a table whose fields Python sets by their names, and TOML by their keys."""
+"""The pydantic configuration of a model whose fields Python code sets by their names, and a TOML file by their keys
+(aliases).
+"""
 
 
 class Load(Model):
@@ -88,11 +90,11 @@ class Phase(Model):
     seconds: Annotated[Time, Field(gt=0, alias="for")]
     name: str = ""
     cut: Texts = ()
-    """The links that are cut during this phase."""
+    """The names of the links (connections between two nodes) that are cut during this phase."""
     silent: Texts = ()
-    """The links that pass no byte although their connections stay open."""
+    """The names of the links (between two nodes) that pass no byte although their connections stay open."""
     killed: Texts = ()
-    """The nodes that are killed at the beginning, and started again at the end."""
+    """The names of the nodes that are killed at the beginning of the phase, and started again at its end."""
     links: dict[str, Change] = Field({})
     """The rates and delays of links in this phase that differ from the topology's, by the link's name."""
 
@@ -454,7 +456,7 @@ class Committed(NamedTuple):
 
     traffic: plans.SetTraffic
     keys: Mapping[Key, int]
-    """The index of each transaction, by its identity."""
+    """The index of each transaction, by its identity (GTID or position)."""
     is_whole: bool = True
     """Whether the object has all transactions of the binlog set. If False, the transactions before the run are left
     out.
@@ -471,7 +473,8 @@ class Measured(NamedTuple):
     committed: Mapping[str, Committed]
     """The committed transactions of each node that writes a binlog, by the node's name."""
     received: Mapping[tuple[str, str], list[Logged]]
-    """The received log of each channel, by the names of the node and of the source that it reads."""
+    """The transactions in the received log of each channel, by the names of the node and of the source that it reads.
+    """
     crossed: Mapping[str, int]
     """The bytes that crossed each link and reached its target, with the protocols' overhead, by the link's name."""
     outages: Mapping[str, tuple[Outage, ...]]

@@ -173,7 +173,9 @@ def shared_keeper() -> Keeper:
 
 _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
-"""The package, and the module of the command line. Its layers do not allow an import statement for ``cli`` here."""
+"""The package whose command line and modules the keeper runs and imports by name. The project's layer rules forbid an
+import statement for ``dumpfilter.cli`` here.
+"""
 
 _STARTED = (
     *("edge", "master.process", "master.source", "master.console", "master.replicas.connection"),

@@ -164,7 +164,8 @@ class References:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._nodes: dict[str, TestbedNode] = {}
-        """The hidden nodes by name: references, servers between, and masters without filters."""
+        """The servers and masters that checks have started for comparisons, by name. They are no nodes of the topology.
+        """
 
     def check(self, node: StartedServer, deadline: float) -> list[str]:
         """Compare a real replica (MySQL or MariaDB server) with its reference, and return the differences as sentences.

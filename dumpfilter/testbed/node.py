@@ -142,12 +142,12 @@ class TestbedLink(OpenLink):
         self.source = link.source
         self.target = link.target
         self.shape = replace(link.shape, outages=())
-        """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`. There are no outages
-        before :meth:`begin_outages`, since a slow start must not use them up.
+        """The link's current rate, delay, jitter and outages, without the additional delay that :meth:`hold` sets.
+        There are no outages before :meth:`begin_outages`, since a slow start must not use them up.
         """
         self.passed: deque[tuple[float, int]] = deque(maxlen=_MOST_PASSED)
-        """The latest samples of the bytes that reached the target. A sample has its time (``time.monotonic``), and the
-        bytes since the link was opened.
+        """The latest samples of the bytes that reached the target (the reading node). A sample has its time
+        (``time.monotonic``), and the bytes since the link was opened.
         """
         self._link = link
         self._wait_timeout = wait_timeout
@@ -181,7 +181,7 @@ class TestbedLink(OpenLink):
             self._set(replace(self.shape, outages=self._link.shape.outages), self._held)
 
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
-        """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
+        """Wait until the link is ``up``, ``cut`` or ``silent`` (passes no bytes), for example after :meth:`cut_after`.
 
         ``timeout`` is in seconds; None: the default limit of the topology's waits. Raises NotCaughtUp after this time.
         """
@@ -210,8 +210,8 @@ class TestbedLink(OpenLink):
         self._set(self.shape, seconds)
 
     def restore(self) -> None:
-        """Give the link the rate, delay and jitter that the topology defines. A cut, a silence, a present outage, and
-        the additional delay of :meth:`hold` end. Later scheduled outages still take place.
+        """Give the link the rate, delay and jitter that the topology defines. A cut, a silence (no byte passes), a
+        present outage, and the additional delay of :meth:`hold` end. Later scheduled outages still take place.
         """
         self._set(replace(self._link.shape, outages=self.shape.outages), 0.0)
         self.heal()
@@ -224,7 +224,8 @@ class TestbedLink(OpenLink):
     def status(self, counters: Counters | None = None) -> values.LinkStatus:
         """Return the link's status: its state (such as ``cut``), rate, delay, jitter, bytes and connections.
 
-        ``counters`` are the link's counters, if the caller has read them already; None: they are read.
+        ``counters`` are the link's counters of bytes and connections, if the caller has read them already; None: they
+        are read.
         """
         found = self.counters if counters is None else counters
         return values.LinkStatus(

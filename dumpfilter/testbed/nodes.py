@@ -377,7 +377,7 @@ class StartedServer(SqlNode):
             feed.channel: ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
             for feed in self.feeds
         }
-        """The state of the channels when it was last read, by name."""
+        """The last known state of each replication channel of this server, by the channel's name."""
         self._looking = threading.Lock()
         tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
         origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
@@ -755,7 +755,8 @@ class Files(TestbedNode):
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self.replay = Replay([], self.directory, "")
-        """The thread that writes the files. Files that are complete at once need none."""
+        """The replay, whose thread writes the binlog files over time. Files that are complete at once need no thread.
+        """
 
     def _begin(self) -> None:
         if self._watched is not None:

@@ -53,11 +53,11 @@ class Lag(NamedTuple):
     """
 
     seconds: float
-    """The age of the oldest transaction of an origin that the node has not applied, seconds; 0 if it has
-    applied all.
+    """The age of the oldest transaction of an origin (a node that wrote a binlog) that the node has not applied,
+    seconds; 0 if it has applied all.
     """
     bytes: int
-    """The number of bytes of the origin's binlog after the node's position."""
+    """The number of bytes after the node's position in the binlog of the origin (the node that wrote the binlog)."""
 
 
 NO_LAG = Lag(0.0, 0)
@@ -80,8 +80,8 @@ class ChannelState:
     binlog).
     """
     applied: Place
-    """The position up to which the node has applied events, in the binlog of the origin. For a master of dumpfilter it
-    is ``received``.
+    """The position up to which the node has applied events, in the binlog of the origin (the node that wrote the
+    binlog). For a master of dumpfilter it is ``received``.
     """
     gtids: str
     """The GTID set that the channel has applied."""

@@ -267,7 +267,7 @@ class MeasuredSet:
     """
 
     versions: tuple[FileVersion | None, ...]
-    """The versions of the measured files (None: a file that could not be opened)."""
+    """The path, size, modification time and digest of each measured file (None: a file that could not be opened)."""
     indexed: IndexedSet
     """The data about all files, such as damage and times, without the ranges (file parts for tasks)."""
     measured: Measured

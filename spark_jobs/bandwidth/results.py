@@ -105,7 +105,9 @@ class Totals(Model):
     slaves_left_out: int = 0
     """The number of slaves that the sums leave out, because their filters pass nothing."""
     bytes: Ways
-    """The bytes that all slaves receive, counted for the kind of reader in :attr:`Results.audience`."""
+    """The bytes that all slaves receive, counted as for real replicas or as for dumpfilter slaves
+    (:attr:`Results.audience`).
+    """
     saved: Savings
     of_slaves: Ways
     """The bytes that the slaves receive as dumpfilter slaves, over gRPC."""
@@ -128,11 +130,11 @@ class Peak(Model):
     """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
-    """Start of the peak's bucket."""
+    """Start of the time interval (bucket) with the most traffic."""
     bytes: int
-    """Bytes in the peak's bucket."""
+    """Bytes in the time interval (bucket) with the most traffic."""
     bytes_per_second: float
-    """Bytes a second in the peak's bucket."""
+    """Bytes a second in the time interval (bucket) with the most traffic."""
 
 
 class RuleSaving(Model):
@@ -293,7 +295,9 @@ class Results(Model):
 
     format: int = 2
     audience: Audience = Audience.SLAVES
-    """The kind of readers for which sums, monthly traffic, series, peaks and savings of rules are computed."""
+    """The kind of readers (real replicas or dumpfilter slaves) for which sums, monthly traffic, series, peaks and
+    savings of rules are computed.
+    """
     source: SourceFigures
     bucket_seconds: int
     bucket_starts: tuple[int, ...]

@@ -179,7 +179,9 @@ CACHE_VARIABLE = "DUMPFILTER_CACHE"
 """The environment variable that names the directory for files that dumpfilter can regenerate."""
 
 _FORM = 2
-"""The version of templates. It must change when the content of templates changes."""
+"""The version of templates (data directories that are copied for new servers). It must change when the content of
+templates changes.
+"""
 
 _TIMEOUT = 300.0
 _LOG_SHOWN = 2000
@@ -362,7 +364,9 @@ ADDRESS = "127.0.0.1"
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
 _ANSWER_TIMEOUT = 3
-"""The time limit of one answer, seconds. Another process may listen on the port, and never answer."""
+"""The time limit for one answer of a starting server, seconds. Another process may listen on the port, and never
+answer.
+"""
 
 ADMIN = "root"
 REPLICATION = "repl"

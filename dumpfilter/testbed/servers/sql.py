@@ -187,7 +187,7 @@ class SqlServer:
         self.host = host
         self.port = port
         self.account = account
-        """The account of :meth:`connect`."""
+        """The user name and password with which :meth:`connect` logs in."""
 
     @property
     def dialect(self) -> Dialect:
