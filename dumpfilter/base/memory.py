@@ -9,7 +9,7 @@ _make.restype, _make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssi
 _view = ctypes.pythonapi.PyMemoryView_FromMemory
 _view.restype, _view.argtypes = ctypes.py_object, (ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_int)
 _WRITE = 0x200
-"""PyBUF_WRITE of Python's C API."""
+"""The flag PyBUF_WRITE of Python's C API, which asks for a writable memoryview."""
 
 
 def unfilled(size: int) -> tuple[bytes, memoryview]:

@@ -176,17 +176,17 @@ GIGABYTE = 10**9
 """The number of bytes in a gigabyte, as cloud providers bill."""
 
 SHORTEST = 3600
-"""The minimum active time for an extrapolation to a month, seconds."""
+"""The minimum active time (in which binlogs were written) for an extrapolation to a month, seconds."""
 
 ROUGH_BELOW = 86_400
-"""The active time below which a month's extrapolated traffic is marked as rough, seconds. Below a day, the
-difference between day and night is not covered.
+"""The active time (in which binlogs were written) below which a month's extrapolated traffic is marked as rough,
+seconds. Below a day, the difference between day and night is not covered.
 """
 
 
 def bytes_of_month(nbytes: int, seconds: int) -> int | None:
-    """Return the traffic of a month in bytes, extrapolated from ``nbytes`` in ``seconds`` of active time. None if
-    the time is too short.
+    """Return the traffic of a month in bytes, extrapolated from ``nbytes`` in ``seconds`` of active time (in which
+    binlogs were written). None if the time is too short.
 
     >>> bytes_of_month(10, 7300), bytes_of_month(10, 3599)
     (3600, None)
@@ -196,7 +196,7 @@ def bytes_of_month(nbytes: int, seconds: int) -> int | None:
 
 def remark_on_month(seconds: int) -> str | None:
     """Return a sentence that says why a month's traffic is unknown or only rough, if it is extrapolated from
-    ``seconds`` of active time. Return None if at least a day was measured.
+    ``seconds`` of active time (in which binlogs were written). Return None if at least a day was measured.
     """
     if seconds < SHORTEST:
         return (

@@ -40,7 +40,9 @@ Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
-"""The flags of a verdict that sums depend on: "the master sends the events" and "the filter cannot decide"."""
+"""The flags of a filter's verdict about a table or statement that affect the sums of its traffic: "the master sends the
+events" and "the filter cannot decide".
+"""
 
 
 class _Narrow:

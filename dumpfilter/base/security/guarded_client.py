@@ -218,7 +218,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
 
 _LOST = "Lost connection to MySQL server during query"
-"""PyMySQL's text for a connection that ends in an answer."""
+"""PyMySQL's error text for a connection that breaks while an answer is read."""
 
 MALFORMED = (ValueError, LookupError, AssertionError, TypeError, AttributeError, struct.error, RuntimeError)
 """The errors that PyMySQL raises when a server's packets are malformed, or when a server asks for a local file."""

@@ -37,7 +37,7 @@ GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
 
 _NO_KEY = "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----"
 _OTHER_KEY = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
-"""OpenSSL's reasons for which a key is not that of a certificate."""
+"""The reasons in OpenSSL's errors which mean that a private key does not belong to its certificate."""
 _TIME = "%Y-%m-%d %H:%M UTC"
 _VALID = timedelta(days=3650)
 _CLOCK_SKEW = timedelta(days=1)

@@ -62,7 +62,8 @@ class Turns(threading.local):
     """
 
     _end = 0.0
-    """The time of the next pause (``time.monotonic``), seconds."""
+    """The time at which the computing thread must pause next, so that other threads run (``time.monotonic``), seconds.
+    """
 
     def pause(self) -> None:
         """Sleep for half a millisecond if the thread has computed for a millisecond, so that other threads can run.
