@@ -158,7 +158,7 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
     """Return a copy of ``announcement``, the first message of a dump, that also tells the slave how many bytes of
     events are left out. The slave has these ``kept`` bytes from an earlier dump.
 
-    ``position`` is the position at which the next chunk of the dump begins.
+    ``position`` is the position at which the next message of the dump begins.
     """
     chunk = pb.Chunk.FromString(announcement)
     chunk.end_position = position
@@ -218,9 +218,9 @@ class GrpcPlan(PlacedPlan):
         return [message]
 
     def _frames(self, size: int) -> Iterator[Frame]:
-        """Yield the frame of each gRPC message of this planned chunk: the serialized fields before and after the
-        message's events. A large chunk is divided into several messages. Each message has at most ``size`` bytes of
-        events.
+        """Yield the frame of each gRPC message: the serialized fields before and after the message's events. The events
+        of a large chunk (events that are sent together) are divided into several messages. Each message has at most
+        ``size`` bytes of events.
         """
         plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
         told, total = self.positions, plan.size
@@ -264,8 +264,8 @@ class GrpcEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Return a list with one element: the chunk that ``plan`` describes, which can make its gRPC messages. ``plan``
-        lists the byte ranges of ``segment`` (scanned events) to send.
+        """Return a list with one element: the chunk (message to slaves) that ``plan`` describes, as an object that
+        makes gRPC messages. ``plan`` lists the byte ranges of ``segment`` (scanned events) to send.
 
         ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment.
         """
@@ -297,7 +297,8 @@ class GrpcEncoding:
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
-    """Return the gRPC message with the counts of events, bytes and transactions of one chunk or of a whole dump.
+    """Return the gRPC message with the counts of events, bytes and transactions of one message to a slave or of a
+    whole dump.
 
     A compressed transaction that is sent in part may become larger than the whole. The number of dropped bytes is then
     negative, and the message has 0. The message leaves out ``bytes_gtid``, the size of the empty transactions that
@@ -309,7 +310,7 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
 
 def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
-    """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
+    """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a message to slaves.
 
     ``runs`` has one row for each range of GTIDs: the number of the GTID source in the index, and the first and the last
     transaction number. ``key_of`` turns a source's number into (server UUID, tag) or (domain id, server id). The
@@ -348,7 +349,7 @@ class ReplicaPlan(PlacedPlan):
     """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
     begin: int = 0
     """The byte offset at which this message begins, counted from the first event of the chunk. A chunk (events that are
-    sent together) with many stand-ins is divided into several messages.
+    sent together) is divided if very many dropped transactions need empty transactions in their place.
     """
     stop: int | None = None
     """The byte offset at which this message ends, counted from the first event of the chunk (events that are sent
@@ -364,8 +365,8 @@ class ReplicaPlan(PlacedPlan):
         """The numbers of events, bytes and transactions in the message, and the bytes of its stand-ins (empty
         transactions for dropped ones).
 
-        If a chunk was split into several messages, only the last one counts the chunk's events. The others count only
-        their stand-ins.
+        If a chunk (events that are sent together) was split into several messages, only the last one counts the events.
+        The others count only their stand-ins.
         """
         counts = self.plan.counts if self.stop is None else Counts()
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
@@ -613,11 +614,11 @@ class Step:
     """
     after: DumpPlace
     reach: Reach
-    """The GTID ranges and server ids of the transactions in these chunks, sent or dropped. They tell whether a slave
-    may have some of these transactions already.
+    """The GTID ranges and server ids of the transactions in these chunks (messages), sent or dropped. They tell whether
+    a slave may have some of these transactions already.
     """
     before: DumpPlace
-    """The position of the dump before the chunks, with the slave's filter and the dump's state."""
+    """The position of the dump before these messages, with the slave's filter and the dump's state."""
 
     @property
     def nbytes(self) -> int:

@@ -1,9 +1,9 @@
 """The commits that this process has just received: their events, and filter decisions that are cached by shape.
 
 The shape of a transaction has everything that a scan and a filter ask about the transaction: the types and flags of the
-transaction's events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. The
-dump thread decides the first transaction of each shape for a filter. This decision holds for all later transactions of
-equal shape.
+transaction's events, and the tables that its rows events name. Row data, lengths and GTIDs are no part of a shape. For
+each filter, the dump thread decides which events of the first transaction of each shape are sent. This decision holds
+for all later transactions of equal shape.
 
 Only transactions of plain row changes have a shape here. All others are decided by the dump thread one by one: DDL and
 other statements, XA transactions, and compressed transactions.
@@ -155,7 +155,7 @@ class Tail:
         """Add received events, and return the transactions that are now complete. ``data`` are whole events of the
         binlog file ``file`` from the byte offset ``offset`` on.
 
-        Return an empty list if no transaction is complete yet. Return None for events that this module cannot decide,
+        Return an empty list if no transaction is complete yet. Return None for events that this module cannot filter,
         which dumps then read from the file. Examples are DDL, and a transaction whose beginning is unknown.
         """
         follows = (file, offset) == (self._file, self._end)

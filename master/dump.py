@@ -51,7 +51,7 @@ class DumpOptions:
     chunk_size: int = 0
     """The size of the chunks (messages with events) that the slave asks for, bytes; 0 for the master's default."""
     line_rate: int = 0
-    """A rate that the slave's connection surely has, bytes per second; 0 if it is not known."""
+    """A rate that the slave's connection is known to carry, bytes per second; 0 if none is known."""
     kept: Kept = NOTHING_KEPT
     """The events at the start position that the slave has already and need not get again."""
     heartbeat_period: float = 0.0
@@ -63,7 +63,7 @@ class DumpOptions:
     XA ROLLBACK.
     """
     encoding: Encoding | None = None
-    """The message format in which the slave gets the events; None for the chunks of ``dumpfilter.proto``."""
+    """The message format in which the slave gets the events; None for the gRPC messages of dumpfilter's own slaves."""
 
 
 class Reached(NamedTuple):
@@ -119,9 +119,9 @@ class Dump:
         self._flags = slave.flags
         """The decisions (send or drop) about tables and statements by the filters that this dump uses."""
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set, slave.origin)
-        """The transactions that this slave must not get."""
+        """The transactions that this slave must not get, since it has them or ignores their server or domain."""
         self._shared_exclusion = self._exclusion.of_equal_slaves()
-        """The transactions that neither this slave nor any slave with which it shares messages must get: those of
+        """The transactions that neither this slave nor any slave with which it shares messages may get: those of
         ignored servers and domains.
         """
         self._encoding = options.encoding or GrpcEncoding()
@@ -373,7 +373,7 @@ class Dump:
         """Find where the dump continues after the bytes that the slave has kept from an earlier dump
         (``DumpOptions.kept``). They are the received part of a transaction in which the earlier dump broke off.
 
-        Return the remaining chunks as a step, and the position at which the first of them begins. Return None if the
+        Return the remaining messages as a step, and the position at which the first of them begins. Return None if the
         kept bytes differ from those that the dump would send. Also return None if a transaction ends in the kept bytes,
         because the slave would not learn the transaction's GTID. After None the dump sends everything.
         """
@@ -432,9 +432,9 @@ class Dump:
         """Yield the messages of ``step`` (the next chunks), and move the dump to the end of the step.
 
         When the measured rate of the connection requires another chunk size, or the slave has another filter, the dump
-        leaves the step at the next transaction boundary. The later chunks are then planned again. When the dump must
-        end, the method returns before the next chunk. Raises Drained after the end of a transaction when the operator
-        has drained the slave.
+        leaves the step at the next transaction boundary. The events of the later chunks are then chosen anew. When the
+        dump must end, the method returns before the next chunk. Raises Drained after the end of a transaction when the
+        operator has drained the slave.
         """
         chunk_size = step.before.thread.chunk_size
         for number, piece in enumerate(step.pieces, 1):

@@ -1,4 +1,5 @@
-"""The columns and metrics of a master's slaves, drains, filters and source. Each is declared once.
+"""The columns and metrics of a master's slaves, drains (orders to send slaves away), filters and source (the followed
+server). Each is declared once.
 
 The console's tables, the metrics, docs/metrics.md and ``dumpfilter status`` are made from these declarations.
 """
@@ -101,8 +102,9 @@ class Slaves(
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs."""
     slave_gone = metric("slave.presence.is_missing")
-    """1 if no dump runs for a slave that was served or refused within --keep-slaves or that a [[replica]] names, also
-    while it is drained. It is 0 for a slave that read up to the end and left."""
+    """1 if no dump runs for a slave that was served or refused within --keep-slaves, or that a [[replica]] table of
+    the configuration names. It is 1 for a drained slave (sent away), too, and 0 for one that read up to the end and
+    left."""
     file = column("slave.file", _TEXT)
     position = column("slave.position")
     transactions_read = _count("transactions_read")
@@ -131,7 +133,7 @@ class Slaves(
     last_seen_at = column(
         lambda view: view.slave.last_seen_at or None, _TIME, metric="slave_last_seen_timestamp_seconds"
     )
-    """Unix time of the newest chunk, heartbeat or end of a dump for the slave."""
+    """Unix time of the newest message with events, heartbeat or end of a dump for the slave."""
     semantics = _registered(lambda slave: semantics_of(slave.filter))
     rules = _registered(lambda slave: rule_text(slave.filter))
     imposed = _registered(lambda slave: listed(one.name for one in slave.imposed))

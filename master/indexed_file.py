@@ -119,7 +119,7 @@ class RecentCache(Generic[K, V]):
 
 
 SegmentCache = RecentCache[tuple[int, int], Segment]
-"""The cache of scanned segments, by the number of their file and the byte offset at which they begin.
+"""The cache of scanned segments (runs of events), by the number of their file and the byte offset at which they begin.
 
 The number belongs to the content of one file. A file with other bytes that takes the same name has another number.
 """
@@ -217,7 +217,9 @@ class IndexedFile:
         self._is_written_here = is_written_here
         self.name = file.name
         self.number = next(_numbers)
-        """A number that no other indexed file of this process has. The segment cache uses it as a key."""
+        """A number that no other indexed file of this process has. It is part of the keys in the cache of scanned
+        events.
+        """
         self.identity = file.identity
         """The device and the inode of the open file."""
         self._lost: BinlogError | None = None
@@ -233,15 +235,15 @@ class IndexedFile:
         )
         self._reader = self._read_segments(file, verify=verify)
         self._rereader: SegmentReader | None = None
-        """The reader of segments that the cache has evicted. The reader keeps its buffers from one segment to the
-        next.
+        """The reader of segments (runs of events) that the cache has evicted and that a dump needs again. The reader
+        keeps its buffers from one segment to the next.
         """
         self._sources = sources
         self._cache = cache
         self._places: list[_Place] = []
         self._head = _without_flag(file.read(0, file.first_event))
         self._recent: tuple[Window, ...] = ()
-        """The bytes of the newest segments, in the order of the file."""
+        """The bytes of the newest segments (runs of events, each scanned at once), in the order of the file."""
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:

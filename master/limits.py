@@ -79,8 +79,8 @@ REQUEST_SECONDS = 120.0
 """The time within which a client must send the whole request of a call, seconds. Some slaves have slow connections."""
 
 SHORT_REQUEST_SECONDS = 10.0
-"""The time within which a client must send the request of a health check or an Alive call, seconds. The request is a
-few bytes.
+"""The time within which a client must send the request of a health check or an Alive call (a slave's report that it is
+alive), seconds. The request is a few bytes.
 """
 
 MIN_NET_TIMEOUT = 1.0

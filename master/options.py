@@ -44,9 +44,9 @@ class MasterOptions(Settings):
     replicas (docs/master.md)."""
 
     state_dir: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_OPERATION)
-    """A directory of this master, in which it keeps for its next start the slaves' counts, the drains, and the filters
-    that operators changed on the console. Without it a restart loses them. It may not be the directory of the
-    binlogs."""
+    """A directory of this master. For its next start it keeps there the slaves' counts, the drains (orders to send
+    slaves away), and the filters that operators changed on the console. Without it a restart loses them. It may not
+    be the directory of the binlogs."""
     keep_slaves: float = setting("7d", parse=parse_time, metavar="TIME", rich_help_panel=_OPERATION)
     """Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, such as 12h
     or 7d."""
@@ -65,7 +65,7 @@ class MasterOptions(Settings):
     """Memory for the index of scanned binlogs, MiB."""
     max_transaction: int = setting(512, parse=parse_mebibytes, min=1, rich_help_panel=_LIMITS)
     """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
-    counted as undecided."""
+    counted as undecided (left to the slave's filter)."""
     max_dumps: int = setting(MAX_DUMPS, min=1, max=1_000_000, rich_help_panel=_LIMITS)
     """The limit of slaves that receive events at the same time. Each needs a connection."""
 

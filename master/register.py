@@ -757,7 +757,7 @@ class Presence(enum.StrEnum):
     @property
     def is_missing(self) -> bool:
         """Whether a slave in this state should have a running dump and has none: gone, refused, drained or never seen.
-        Unless the operator has drained the slave, this is a problem.
+        Unless the operator has drained the slave (sent it away), this is a problem.
         """
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 

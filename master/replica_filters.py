@@ -606,8 +606,8 @@ class ReplicaFilters:
         only what the replica's own filter surely drops. ``entry`` is the ``[[replica]]`` table, which says how to
         connect.
 
-        Warn when the filter now passes events that the filter which was adopted last dropped. Raises FilterUnreadable
-        when the filter cannot be read.
+        Warn when the filter now passes events that the filter which was read from the replica last dropped. Raises
+        FilterUnreadable when the filter cannot be read.
         """
         assert entry.connect is not None
         own = self._read(entry.connect, peer)

@@ -419,7 +419,7 @@ class DumpFilterService:
 
     @property
     def store(self) -> BinlogStore:
-        """The store of the binlog set that the master serves, with the cached index of the parts that dumps have read.
+        """The object that reads the served binlog set once for all dumps, and caches the scanned events.
         On an edge (a slave that serves its relay log) the property raises BinlogUnreadable before the first relay log
         file exists.
         """
@@ -436,7 +436,8 @@ class DumpFilterService:
         such as its version.
 
         Raises AccessDenied for a wrong user or password, OptionError for a wrong request, and AlreadyRegistered when
-        the UUID or server id is in use. Raises other kinds of DumpfilterError, for example for a drained slave.
+        the UUID or server id is in use. Raises other kinds of DumpfilterError, for example for a slave that the
+        operator has drained (sent away).
         """
         peer = context.peer()
         with self._auditing_refusal("Register", request.user, peer, server_id=request.server_id):
@@ -647,9 +648,10 @@ class DumpFilterService:
         """Stream the filtered binlog to a slave in chunks (serialized messages), from the position or GTID set that the
         slave sent.
 
-        Raises NotRegistered for an unknown slave id, PositionError for a position at which no dump can begin, and
-        Drained for a drained slave, and when the master shuts down. Raises DumpOver when a newer dump of the slave has
-        begun, and other kinds of DumpfilterError, for example where the binlog is damaged.
+        Raises NotRegistered for an unknown slave id, and PositionError for a position at which no dump can begin.
+        Raises Drained for a slave that the operator has sent away, and when the master shuts down. Raises DumpOver when
+        a newer dump of the slave has begun, and other kinds of DumpfilterError, for example where the binlog is
+        damaged.
         """
         slave = await (await self.opened_reader()).serve(lambda: self.register.get(request.slave_id))
         with self._noting_refusal(replace(slave.peer, endpoint=context.peer())):

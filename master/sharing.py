@@ -133,13 +133,13 @@ class Waiter:
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
         self.is_woken = False
-        """Whether the dump's present wait must end without a step, or its next wait if it does not wait now."""
+        """Whether the dump's present wait must end without new messages, or its next wait if it does not wait now."""
         self.follower: Follower | None = None
         """The dump itself if it can send new commits at once. Otherwise None."""
         self.answer: asyncio.Future[_Found] | None = None
         """The future that ends the present wait. None: the dump does not wait."""
         self.timer: asyncio.TimerHandle | None = None
-        """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
+        """The timer that wakes the dump without new messages. None: the dump does not wait for the binlog to grow."""
 
     def wake(self) -> None:
         """Wake the dump from its present wait, or end its next wait at once. Any thread may call this method."""
@@ -157,8 +157,8 @@ class _Request:
     """
 
     place: DumpPlace
-    """The position, with filter and state, from which the step begins. The value changes when dumps that can send at
-    once (followers) have sent commits.
+    """The position, with filter and state, from which the next messages begin. The value changes when dumps that can
+    send new commits at once (followers) have sent some.
     """
     waiters: set[Waiter] = field(default_factory=set)
 
@@ -214,8 +214,8 @@ class SharedReader:
         self._live: IndexedFile | None = None
         """The file of the newest received commits. None before a dump has waited at its end."""
         self._recent_steps: dict[DumpPlace, CommitStep | None] = {}
-        """The steps over received commits that are still in memory, by the place (position and state) at which a step
-        begins. None: the dump thread must decide the commits. Cleared when further events are received.
+        """The steps (messages with received commits that are still in memory) by the place (position and state) at
+        which each begins. None: the dump must read the commits from the file. Cleared when further events are received.
         """
         self._recent_runs: dict[int, tuple[list[Commit], Reach]] = {}
         """The received commits from a position on, with their GTID ranges and server ids (reach), by position. Cleared

@@ -127,12 +127,13 @@ def logged_before(file: BinlogFile) -> Logged | None:
 
 
 PAUSE = 0.02
-"""The time after growth in which the watcher does not check the files, seconds. All transactions that are committed in
-this time are sent together. Where the system does not report changed files, this is the interval between two checks.
+"""The time after growth of the binlog in which the watcher thread does not check the files, seconds. All transactions
+that are committed in this time are sent together. Where the system does not report changed files, this is the interval
+between two checks.
 """
 _UNTOLD_INTERVAL = 0.2
-"""The interval at which the watcher checks for changes that the system does not report, as on a network file system,
-seconds.
+"""The interval at which the binlog files are checked for changes that the system does not report, as on a network file
+system, seconds.
 """
 
 
@@ -320,7 +321,7 @@ class BinlogStore:
         self._opening = threading.Lock()
         self._cache: SegmentCache = RecentCache(cache_bytes, lambda segment: segment.nbytes)
         self.watcher = Watcher(self.binlogs.growth, self.binlogs.growing)
-        """The watcher that reports growth of the binlog set."""
+        """The object that detects growth of the binlog set, and then calls a function that wakes the waiting dumps."""
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with the files that :meth:`forget_files` has removed, in any thread."""
         self.upstream: Callable[[], Logged] | None = None if self.binlogs.end is None else _cannot_ask

@@ -1,5 +1,5 @@
-"""The identity of a slave, and conditions that select slaves for ``[[imposed]]``, ``[[replica]]``, DRAIN and
-UNREGISTER.
+"""The identity of a slave, and conditions that select slaves. The tables ``[[imposed]]`` and ``[[replica]]`` of the
+configuration have such conditions, and the operator's statements DRAIN and UNREGISTER.
 """
 
 from __future__ import annotations
@@ -276,7 +276,9 @@ class Drain:
         return self.who == Who() and self.reason == SHUTTING_DOWN
 
     def error(self) -> Drained:
-        """Return the error with which the master refuses a drained slave, and with which it ends the slave's dump."""
+        """Return the error with which the master refuses a slave that the operator has drained (sent away), and with
+        which it ends the slave's dump.
+        """
         if self.ends_with_master:
             return Drained(f"drained: {SHUTTING_DOWN}; the slave tries again, and goes on where it was")
         since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
@@ -371,7 +373,7 @@ class Drains:
 
     @property
     def is_all(self) -> bool:
-        """Whether the operator has drained every slave, so that the master serves nobody."""
+        """Whether the operator has drained every slave (sent it away), so that the master serves nobody."""
         return Who() in self._drains
 
     def _changed(self) -> None:

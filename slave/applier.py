@@ -38,7 +38,7 @@ _MOST_MAPS = 4096
 _OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP, Symbol.ROWS)
 _ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
 _LONE = STATEMENTS | {EventType.INCIDENT}
-"""The types of events that form a group by themselves outside of BEGIN and COMMIT."""
+"""The types of events (statements and incidents) that are complete by themselves outside of BEGIN and COMMIT."""
 
 
 _KEYWORD = re.compile(
@@ -76,7 +76,9 @@ class Groups:
         self.inside = False
         """Whether the newest event lies inside a transaction or statement that is not complete yet."""
         self._is_transaction = False
-        """Whether only COMMIT, ROLLBACK, Xid or XA PREPARE ends the group."""
+        """Whether the open transaction began with BEGIN (or a MariaDB Gtid event that stands for BEGIN), so that only
+        COMMIT, ROLLBACK, Xid or XA PREPARE completes it. Otherwise the end of a statement does.
+        """
 
     def enter(
         self, kind: int, *, mariadb_flags: int = 0, word: str | None = None, statement_end: bool = False

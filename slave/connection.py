@@ -47,8 +47,8 @@ A connection takes two round trips, and ``net_timeout`` must be longer than one.
 """
 
 _LARGEST_MESSAGE = 64 << 20
-"""The size of a master's message above which gRPC refuses the message, bytes. A chunk has at most 8 MiB of events, and
-the gaps and GTIDs of one segment.
+"""The size of a master's message above which gRPC refuses the message, bytes. A message has at most 8 MiB of events,
+and the GTIDs of the sent and dropped transactions.
 """
 
 CHANNEL_OPTIONS = (
@@ -222,7 +222,7 @@ TLS.
 """
 
 _POLL = 0.05
-"""The interval at which a trial checks whether the slave is stopping, seconds."""
+"""The interval at which the trial TLS handshake checks whether the slave is stopping, seconds."""
 
 _PROTOCOL = "h2"
 """The name of HTTP/2 in the TLS handshake (ALPN). gRPC servers refuse clients that do not name it."""
@@ -423,4 +423,4 @@ _CURES = {
     62: _HOST_CURE,  # X509_V_ERR_HOSTNAME_MISMATCH
     64: _HOST_CURE,  # X509_V_ERR_IP_ADDRESS_MISMATCH
 }
-"""The cures by OpenSSL's number of the reason why the master's certificate is refused."""
+"""The advice to the user when the slave refuses the master's certificate, by OpenSSL's number of the reason."""

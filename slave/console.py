@@ -58,7 +58,7 @@ class SlaveConsole(C.Executor):
 
     slave: Slave
     replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
-    """Returns the rows of SHOW REPLICAS, one for each replica that is connected to this slave."""
+    """The function that returns the rows of SHOW REPLICAS, one for each replica that is connected to this slave."""
     port: int = 0
     """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 

@@ -98,7 +98,9 @@ _MOST_RATE = 0xFFFFFFFF
 """The largest connection rate that the slave can report to its master, bytes per second."""
 
 _SECOND_SIGN = 1.0
-"""The longest time between the first and the second Alive call of a dump, seconds."""
+"""The longest time between the first two Alive calls of a dump, seconds. The first call measures the connection's rate,
+and the second one reports it to the master.
+"""
 
 _SIGNS = 4
 """The number of Alive calls that the slave makes in ``net_timeout``. An Alive call tells the master that the slave is
@@ -159,18 +161,24 @@ class IoThread(ChannelThread):
         self._silent_until = math.inf
         """The monotonic time at which a master that sends nothing counts as dead."""
         self._line_rate = 0
-        """A rate that the connection surely has, bytes per second, measured by the last registration and Alive calls.
-        0 before the first.
+        """A rate that the connection is known to carry, bytes per second. The durations of the last registration and of
+        Alive calls (which report that the slave is alive) show the rate. 0: not measured yet.
         """
         self._stream_rate = 0
         """The average rate of the last dump, bytes per second."""
         self._sign: grpc.Future[Any] | None = None
-        """The last Alive call. gRPC would cancel a call without a reference to it."""
+        """The last Alive call, by which the slave reports that it is alive. gRPC would cancel a call without a
+        reference to it.
+        """
         self._sign_at = 0.0
-        """The monotonic time at which the next Alive call is due. 0: none was made in this dump."""
+        """The monotonic time at which the slave must next report that it is alive (Alive call), seconds. 0: no such
+        call was made in this dump.
+        """
         self._damaged_in_a_row = 0
         self._registration: tuple[rpc.DumpFilterStub, str] | None = None
-        """The gRPC stub and the slave's id for Alive calls during a dump. None while no dump runs."""
+        """The gRPC stub and the slave's id at the master, for Alive calls during a dump. By such a call the slave
+        reports that it is alive. None while no dump runs.
+        """
         self.connected = False
         """Whether the slave is registered with the master and a dump (stream of events) is running.
 
@@ -445,7 +453,7 @@ class IoThread(ChannelThread):
 
     def _tick(self, done: threading.Event) -> None:
         """Do the periodic work of the helper thread until ``done`` is set. The work is to save ``master.info``, to
-        watch the master, and to make Alive calls.
+        watch the master, and to report that the slave is alive (Alive calls).
 
         If the master sends nothing for ``net_timeout`` seconds, or longer for the first answer of a connection, the
         helper thread cancels the call. The I/O thread then connects again.

@@ -84,12 +84,14 @@ class Receiver:
         """
         self._unsynced_events = 0
         self._completed: list[_Run] = []
-        """The GTIDs that the master completed after the last resume point."""
+        """The GTIDs of received or dropped transactions that are not added to ``place.gtids`` yet. They are added when
+        the next transaction boundary is recorded.
+        """
         self._last: pb.Chunk | None = None
-        """The last chunk of this stream, which the next one must follow. None before the first chunk of a stream."""
+        """The last chunk (message) of this stream, after which the next one must follow. None before the first."""
         self._kept: Kept | None = NOTHING_KEPT
-        """The size and CRC32 of the bytes after the last resume point. None if the relay log has other bytes there,
-        too, so that the transaction must be received again.
+        """The size and CRC32 of the events in the relay log after the last recorded transaction boundary. None if the
+        relay log has other bytes there, too, so that the transaction must be received again.
         """
         self._server_id = 0
         """The server id of the events that the slave itself makes, which is that of the master's format description."""
@@ -430,7 +432,7 @@ class Receiver:
         position after them.
 
         If the chunk has no events, and only moves the position, the result is a single Gap event without GTIDs. Raises
-        StreamDamaged for a gap beyond the chunk.
+        StreamDamaged if transactions were dropped at a position outside of the chunk.
         """
         data = events
         if chunk.HasField("gaps"):

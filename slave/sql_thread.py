@@ -202,10 +202,12 @@ class SqlThread(ChannelThread):
         self.until = until
         """The condition of START REPLICA UNTIL, also after the thread has ended."""
         self._completed: list[Gtid] = []
-        """The GTIDs of completed transactions that have not been added to ``_place.gtids`` yet."""
+        """The GTIDs of completed transactions that have not been added to the executed GTIDs (``_place.gtids``) yet."""
         self._applier: EventApplier | None = None
         self._filtered_by: tuple[NameRules, list[str]] | None = None
-        """The collation and the imposed filters of :attr:`_applier`."""
+        """The collation for names, and the filters set by the master's operator, that :attr:`_applier` uses. None
+        before there is an applier.
+        """
         self._pending: Hits = Counter()
         """The rule hits (matches of filter rules) that the master has counted in the next transaction. The relay log
         tells their numbers before this transaction.

@@ -134,7 +134,7 @@ class SummaryTarget:
     def __init__(self) -> None:
         self._committed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
         self._changed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
-        """The summaries that the open transaction has changed."""
+        """The summaries (counts and a hash) of the tables and databases that the open transaction has changed."""
 
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""

@@ -117,7 +117,7 @@ class Owner(Protocol):
         """
 
     def ended(self, thread: ChannelThread) -> None:
-        """Record that a run has ended, and wake those that wait for its end."""
+        """Record that the run of ``thread`` has ended, and wake the SQL statements that wait for an applier."""
 
 
 class ChannelThread:

@@ -1,5 +1,5 @@
-"""The reception of a source's binlog. Packets come in, and binlog files of the store are written. Everything that the
-source sends is checked.
+"""The reception of the binlog of a source (a running server). Packets come in, and binlog files of the store are
+written. Everything that the source sends is checked.
 
 A :class:`Reception` receives over one connection. A :class:`Follower` keeps a store (the received binlog files) up to
 date with its source, and reconnects after errors.
@@ -40,7 +40,9 @@ _TICK_MILLISECONDS = 500
 """The interval at which the receiving thread checks whether the source is silent, or a sync is due, milliseconds."""
 
 _TELL_SECONDS = 0.02
-"""The longest time between two calls of ``on_progress`` while the source sends without a pause, seconds."""
+"""The longest time between two calls of ``on_progress``, which reports new events, while the source sends without a
+pause, seconds.
+"""
 
 _POSITION_LOST = 1236
 """The error number with which a source refuses a file and position."""
@@ -56,11 +58,12 @@ each period.
 _CONTROL_SECONDS = 60.0
 
 _MOST_IN_A_TURN = 64 << 10
-"""The number of bytes from the source after which one turn of an event loop stops reading."""
+"""The number of bytes from the source after which one iteration of the asyncio loop stops reading."""
 
 _MOST_TURNS = 16
-"""The number of full turns in a row after which the receiving thread takes over from the event loop. A turn is full if
-it reads at least :data:`_MOST_IN_A_TURN` bytes. Fewer full turns are only a burst of events, or follow a short delay.
+"""The number of full turns in a row after which the receiving thread takes over from the asyncio loop. A turn is one
+iteration of the loop. It is full if it reads at least :data:`_MOST_IN_A_TURN` bytes. Fewer full turns are only a burst
+of events, or follow a short delay.
 """
 
 
@@ -135,7 +138,7 @@ class Reception:
         self._readable = select.poll()
         """The poll object that tells whether the source has sent something."""
         self._is_told = True
-        """Whether ``on_progress`` was called after the last write."""
+        """Whether new events were reported (by ``on_progress`` or by the asyncio loop) after the last write."""
         self._last = ""
         self._stream: socket.socket
         self._silence = 0.0
@@ -647,12 +650,12 @@ class FollowOptions:
     """The options of a :class:`Follower`: when the follower ends, and how often it tries to connect again."""
 
     stop_never: bool = False
-    """Whether the follower waits for new events at the end of the newest file, instead of ending there."""
+    """Whether the receiver waits for new events at the end of the source's newest file, instead of ending there."""
     retries: int = 10
-    """The number of failed attempts in a row after which the follower gives up; 0: it never gives up."""
+    """The number of failed attempts to connect in a row after which the receiver gives up; 0: it never gives up."""
     wait_for_first: bool = False
-    """Whether the follower tries again if the source cannot be reached at the start. Later it tries again in any
-    case.
+    """Whether the receiver tries again if the source cannot be reached at the start. After a first connection it tries
+    again in any case.
     """
     longest_wait: float = _LONGEST_WAIT
 
@@ -688,16 +691,16 @@ class Follower:
         self.last_error = ""
         self.last_error_at = 0.0
         self.error: E.DumpfilterError | None = None
-        """The error that keeps the follower from receiving, if the error does not disappear by itself. None since the
-        newest connection.
+        """The error because of which nothing is received, if the error does not disappear by itself. None once a new
+        connection is made.
         """
         self.options = options or FollowOptions()
         self.on_progress = on_progress
         self._stopped = threading.Event()
         self._connection: login.SourceConnection | None = None
         self.turns: Turns | None = None
-        """The event loop that waits for the source while few events arrive. None: the thread of :meth:`run` waits
-        itself.
+        """The asyncio loop that waits for events of the source, and receives them, while few arrive. None: the thread
+        of :meth:`run` always does so itself.
         """
         self._has_warned = False
 
@@ -778,9 +781,9 @@ class Follower:
         return isinstance(error, E.ConnectionLost) and (self.connections > 0 or self.options.wait_for_first)
 
     def _receive(self) -> None:
-        """Connect to the source, and receive its binlog over this connection. Return when the source ends the dump (its
-        stream of events), or the last wanted file is complete. Raises DumpfilterError for any error of the connection,
-        the source or the store.
+        """Connect to the source (a running server), and receive its binlog over this connection. Return when the source
+        ends the dump (its stream of events), or the last wanted file is complete. Raises DumpfilterError for any error
+        of the connection, the source or the store.
         """
         self._warn_of_impostors()
         connection = login.SourceConnection(self.url)

@@ -68,10 +68,10 @@ class StoredSource(State):
     server_uuid: str
     """The server's UUID. Empty for MariaDB, which has none."""
     address: str
-    """The address of the last connection, for display only."""
+    """The server's address at the last connection, for display only."""
     replica_uuid: str
     replica_id: int
-    """The server id with which the store registers at the source."""
+    """The server id with which the receiver registers at the source as a replica."""
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
         """Raise SourceReplaced unless the server with the given family (MySQL or MariaDB) and UUID is the source of the

@@ -50,13 +50,13 @@ class SourceUrl(Model):
     password_file: _File | None = Field(None, alias="password-file")
     defaults_file: _File | None = Field(None, alias="defaults-file")
     server_id: int = Field(0, alias="server-id", ge=0, le=0xFFFFFFFF)
-    """The server id to register with; 0 for a random high one."""
+    """The server id with which to register as a replica; 0 for a random high one."""
     heartbeat: float = Field(DEFAULT_HEARTBEAT, alias="heartbeat", ge=0.05, le=3600, allow_inf_nan=False)
     """The time without events after which the source sends a heartbeat, seconds."""
     first: str = Field("", alias="from")
-    """The file to begin with: a name, ``oldest`` or ``newest``. Empty for the oldest."""
+    """The binlog file at which to begin to receive: a name, ``oldest`` or ``newest``. Empty for the oldest."""
     last: str = Field("", alias="to")
-    """The last file to receive; empty for all."""
+    """The name of the last binlog file to receive; empty for all."""
 
     def __str__(self) -> str:
         user = f"{self.user}@" if self.user else ""

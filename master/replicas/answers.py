@@ -325,7 +325,7 @@ def session_state(variables: Mapping[str, object]) -> SessionState:
 
 
 _NO_GTID = -1
-"""The value in the column ``txn_source`` of segments for a transaction without a GTID."""
+"""The value in the array ``txn_source`` of a Segment (scanned events) for a transaction without a GTID."""
 
 
 _MOST_FILES = 16
