@@ -32,8 +32,8 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     lower_case_table_names: int = setting(0, min=0, max=2)
     """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
     clever: bool = False
-    """Follow tables: a renamed table keeps its verdict under the new name. A table is ignored if its CREATE TABLE …
-    LIKE or … SELECT reads an ignored table.
+    """Follow tables: a renamed table is still filtered by its old name. A table is ignored if its CREATE TABLE … LIKE
+    or … SELECT reads an ignored table.
     """
     statement_kind: list[str] | None = setting(None, metavar="KIND")
     """Only statements of this kind (INSERT, create-table …); ROWS stands for row events. Repeatable."""

@@ -34,7 +34,7 @@ class AskedOptions(ConsoleLogin):
     master: str = setting("", metavar="HOST:PORT")
     """The address at which a master serves slaves."""
     relay_dir: Path | None = setting(None, metavar="DIRECTORY")
-    """A slave's relay directory, read as it is, also without a slave."""
+    """A slave's relay directory, whose files are read whether the slave runs or not."""
     source_user: str = ""
     """A replication user of the master."""
     source_password_file: Path | None = None
@@ -85,7 +85,8 @@ class StatusSettings(JsonOption):
     """The options of ``dumpfilter status`` besides the address: the largest lag that is no problem, and JSON output."""
 
     max_lag: str = setting("", metavar="LAG")
-    """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""
+    """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is a problem.
+    """
 
 
 def status_command(
@@ -95,7 +96,7 @@ def status_command(
 ) -> None:
     """Show the status of a master or slave: health, threads, positions, lag, errors and counters.
 
-    A master tells strangers its health only. Its console, or a replication user, tells more.
+    Without a login, a master tells its health only. With its console, or a replication user, it tells more.
 
     Exit codes: 0 good. 4 reached, with a problem: a thread has stopped, the lag is larger than --max-lag, or the master
     is not serving. 3 nothing answers. 2 a wrong option. 1 another error, such as a wrong password.
@@ -116,7 +117,9 @@ def status_command(
 
 
 _PAIRS = {"file": "position", "host": "port"}
-"""The last words of the names of two members of a record that are shown as one text, such as ``db1:3306``."""
+"""The last words of two keys of a status record whose values are shown as one text, such as ``db1:3306`` for host and
+port.
+"""
 
 _WORDS = {"io": "I/O", "sql": "SQL", "gtid": "GTIDs", "gtids": "GTIDs"}
 

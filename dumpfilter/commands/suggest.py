@@ -13,7 +13,7 @@ class SuggestSettings(shared.JsonOption):
     top: int = setting(10, min=1)
     """How many tables to list, the largest first."""
     lint: bool = True
-    """Reject rules that would break something. Reads the binlogs once more."""
+    """Reject rules that would break replication. Reads the binlogs once more."""
 
 
 def suggest_command(

@@ -43,7 +43,7 @@ RUNNING = "A running topology"
 NODES = "Its nodes and links"
 
 _MOST_ERRORS = 1 << 20
-"""The limit of the bytes that are read of the errors of a background process."""
+"""The maximum number of bytes that are read from the error output of a topology's background process."""
 _POLL_SECONDS = 0.02
 
 topology_app = typer.Typer(

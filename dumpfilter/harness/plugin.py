@@ -80,7 +80,7 @@ class Spec(NamedTuple):
     topology: str | Path | Topology
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
     timeout: float | None = None
-    """The time limit for a start and for a wait, seconds. None: the limit of the run."""
+    """The time limit for a start and for a wait, seconds. None: the value of pytest's option ``--topology-timeout``."""
 
 
 def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
@@ -104,9 +104,9 @@ def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
 # -- hooks and fixtures
 
 _running = pytest.StashKey[list["Testbed"]]()
-"""The topologies that a test uses and that are up."""
+"""The key of the running topologies (servers, masters and slaves) that a test uses."""
 _failed = pytest.StashKey[bool]()
-"""Whether the test has failed, so that the state of its topologies is unknown."""
+"""The key of a flag: whether the test has failed, so that the state of its replication topologies is unknown."""
 
 _HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfilter.testbed.")
 """The prefixes of modules whose stack frames mean nothing to the author of a test."""
@@ -301,8 +301,9 @@ def _wanted(request: pytest.FixtureRequest) -> Spec:
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:
     """Start ``topology`` for a test, and return it when all nodes are up.
 
-    ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None: the limit of the run. If a
-    server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
+    ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None: the value of pytest's
+    option ``--topology-timeout``. If a server is not installed, the test fails, or is skipped with
+    ``--topology-missing=skip``.
     """
     from dumpfilter.testbed import ServerMissing, up
 
@@ -338,7 +339,9 @@ LOG_LINES = 5
 """The number of last log lines of a node with a problem that the test's report shows."""
 
 MOST_BYTES = 16 << 20
-"""The limit of relay logs and binlogs that are copied for each node, bytes. The newest files are copied first."""
+"""The maximum size of the relay logs and binlogs of a node that are copied after a failed test, bytes. The newest files
+are copied first.
+"""
 
 _LOG_FILE = re.compile(r"(?!aria_log\.).+\.\d{6,}")
 """The pattern of a relay log's or binlog's file name, whose suffix is a number. MariaDB's Aria logs look similar."""

@@ -370,8 +370,8 @@ def cross_together(
     dropped transactions, and the greatest lag.
 
     ``departed`` is memory for the latest times of departure, with a row for each transaction and a column for each
-    link. The number of rows is a power of two, and later transactions overwrite the rows of earlier ones. They must
-    suffice for the transactions in ``room``, and for the longest message and :data:`BLOCK` more.
+    link. The number of rows is a power of two, and later transactions overwrite the rows of earlier ones. The rows must
+    suffice for the transactions in ``room``, the longest message, and :data:`BLOCK` transactions after it.
 
     Vector instructions compute several links at once, so that the loops over links have no branches. All times and
     bytes are whole numbers in 64-bit floats. The caller makes sure that none is too large (:data:`EXACT`). Instead of

@@ -622,7 +622,7 @@ class Replay:
         self._tables = tables
         self._directory = directory
         self._changed = threading.Condition()
-        """The condition that a resumed or closed replay notifies."""
+        """The condition variable that is notified when the replay is resumed or closed."""
         self._is_closed = False
         self._paused_at: float | None = None
         self._began = 0.0

@@ -66,8 +66,8 @@ KEYS: Mapping[Kind, tuple[str, ...]] = {
     "recording": ("binlogs", "speed"),
     "workload": ("workload",),
 }
-"""The keys that only nodes of one kind have. The first key determines the kind. The role determines the kind of a node
-of dumpfilter, which has none of these keys.
+"""The keys in a topology file that only nodes of one kind, such as ``server``, have. A node with the first key of a
+kind is of this kind. A master or slave of dumpfilter has none of these keys.
 """
 
 _ONLY_SERVE: Mapping[Kind, str] = {
@@ -81,7 +81,9 @@ DEFAULT_STYLE: Family = "mysql"
 """The server family (MySQL or MariaDB) whose binlog format a generated workload has if no real server reads it."""
 
 AT_ONCE = "at-once"
-"""The value of a recording's ``speed`` that makes all its transactions available when the topology starts."""
+"""The value of the key ``speed`` of a recording (replayed binlogs) that makes all transactions available when the
+topology starts.
+"""
 
 
 def parse_outage(text: str) -> Outage:
@@ -321,8 +323,8 @@ class Node(Model):
     """The speed of the replay. 1: at the pace of the events' timestamps. n: n times as fast. None: all at once."""
     workload: Annotated[Workload, BeforeValidator(_load)] | None = None
     role: Role | None = None
-    """Whether a node of dumpfilter is a master or a slave. A workload with the role ``master`` becomes two nodes, and
-    the workload gets another name.
+    """Whether a node of dumpfilter is a master or a slave. A workload (generated binlogs) with the role ``master``
+    becomes two nodes, and the workload gets another name.
     """
     reads: Annotated[tuple[Reading, ...], BeforeValidator(_sources), Field(alias="from")] = ()
     """The sources that the node reads. With several sources, the channel of each has the source's name."""
@@ -468,7 +470,9 @@ MOST_NODES = 1000
 """The limit of a topology's nodes. Most nodes become a process."""
 
 MOST_SOURCES = 64
-"""The limit of the nodes in a chain before a node. A simulation computes each chain anew."""
+"""The maximum number of nodes, one after another, that transactions pass before they reach a node. A simulation
+computes each such chain anew.
+"""
 
 LONGEST_NAME = 50
 """The limit of a node name's length, characters. A channel has the name of its source, with at most 64 characters, and
@@ -482,7 +486,9 @@ _PLACE_OF_KEY = {
     **dict.fromkeys(("size", "seed", "style"), "workload = {{ {} = … }}"),
     **dict.fromkeys(RULE_KINDS, 'rules = ["{}=…"]'),
 }
-"""The keys that people write directly into a node by mistake. For each key, where it belongs, for the error's text."""
+"""The keys that people write directly into a node's table by mistake. The value shows where the key belongs, for the
+error's text.
+"""
 
 
 class NodeError(OptionError):
@@ -570,7 +576,8 @@ def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
     Raises NodeError for a cycle, and for a node with more than ``MOST_SOURCES`` nodes before it in a chain.
     """
     before: dict[str, int] = {}
-    """For each node in the order, the number of nodes before it in the longest chain."""
+    """For each node that is already in the order, the number of nodes in the longest chain of sources before this node.
+    """
 
     def visit(name: str, *readers: str) -> int:
         if name in readers:
@@ -612,7 +619,9 @@ def _completed(ordered: list[Node]) -> list[Node]:
                 families.setdefault(writer, node.family)
     taken = {node.name.casefold() for node in ordered}
     read_as: dict[str, dict[Role | None, str]] = {}
-    """For each node as written, the names under which masters, slaves and servers (None) read the node."""
+    """For each node as the user wrote it, the name of the node that its readers read instead, by their role: masters,
+    slaves and servers (None).
+    """
     made: list[Node] = []
     for node in ordered:
         name, role = node.name, roles[node.name]

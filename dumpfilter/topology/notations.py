@@ -64,12 +64,15 @@ _ATTRIBUTE = re.compile(
 _LINK_KEYS = tuple(field.alias or name for name, field in LinkTable.model_fields.items())
 _WORKLOAD_KEYS = tuple(key for key in Workload.model_fields if key not in _LINK_KEYS)
 _SPELLED_OTHERWISE = ("name", "workload", "reads", "rules", "link", "options")
-"""The fields of a node that are no keys of a short string."""
+"""The fields of a node that are no keys in a topology's short string, such as ``m >> web[rate=2mbit]``."""
 _NODE_KEYS = (*(key for key in Node.model_fields if key not in _SPELLED_OTHERWISE), *_WORKLOAD_KEYS, "option")
 _LISTS = {"init": "init", "option": "options", "down": "down"}
-"""For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
+"""The keys that may be repeated in a topology's short string, other than rules. The value is the TOML key that has the
+list of all values.
+"""
 _SAY_WHAT = {"from", "role", *(key for key, *_ in KEYS.values())}
-"""The keys of a table that say what a node is. A node of a short string that has none of them is a generated workload.
+"""The keys that determine a node's kind, such as ``server``. A node in a topology's short string that has none of them
+is a generated workload.
 """
 
 

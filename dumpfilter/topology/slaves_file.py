@@ -220,7 +220,7 @@ def _slaves(options: Iterable[GivenOption], name: str) -> list[SlaveDefinition]:
     channels: dict[str, None] = {}
     """The channels in the order of the options (a dict as an ordered set). The default channel's name is empty."""
     values: dict[str, Any] = {}
-    """The values of the other options, by their names."""
+    """The values of the options that are no filter rules, by their names."""
     for given in options:
         option, value = given.name, str(given.value)
         try:

@@ -108,7 +108,7 @@ file that cannot be used.
 """
 
 _COUNTS = ("events_", "bytes_", "transactions_")
-"""The prefixes of the names of a slave's counters."""
+"""The prefixes by which the counters are recognized among a slave's status values."""
 
 
 def files_record(files: Sequence[tuple[str, int]]) -> Record:

@@ -16,7 +16,7 @@ from dumpfilter.console.client import ResultSet, ScriptStatement, StatementFaile
 Rows = list[dict[str, Any]]
 
 _SECONDS = 60.0
-"""The time after which a console that does not answer counts as lost, seconds.
+"""The time after which a console (a port for MySQL clients) that does not answer counts as lost, seconds.
 
 A console lets a user wait up to 16 seconds for the next statement.
 """

@@ -84,7 +84,9 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
 
 
 _LEFT_OUT = {"registered_at", "last_seen_at", "filter_warnings", "counts"}
-"""The members of a slave's message that are not in its record as they are. The console tells the times as text."""
+"""The fields of the gRPC message about a slave that are not copied to the slave's status record. The two times are left
+out, because records from a console have times as text.
+"""
 
 
 def _slave(slave: pb.Slave) -> Record:

@@ -18,23 +18,23 @@ from random import Random
 from dumpfilter.topology.links.shape import LinkShape
 
 WINDOW = 0.1
-"""The limit of the time for which accepted bytes wait for a slow line, seconds. Further bytes are not read from the
-sender's socket.
+"""The limit of the time for which accepted bytes wait for a slow line (one direction of a link), seconds. Further bytes
+are not read from the sender's socket.
 """
 
 MOST_HELD = 64 << 20
-"""The limit of the bytes in a line. A line that would hold more at its full rate (rate times delay) does not reach that
-rate.
+"""The limit of the bytes in a line (one direction of a link). A line that would hold more at its full rate (rate times
+delay) does not reach that rate.
 """
 
 FULL = 0.75
-"""The fraction of ``WINDOW`` at which a line counts as full, so that the senders' sockets are no longer read. Reading
-for every free byte would cost a whole processor.
+"""The fraction of ``WINDOW`` (the longest wait) at which a line, one direction of a link, counts as full. The senders'
+sockets are then no longer read. Reading for every free byte would cost a whole processor.
 """
 
 READ_AT_ONCE = 0.002
-"""The time for which a line that accepts bytes again takes the bytes for bytes that have waited in the senders'
-sockets, seconds.
+"""The time for which new bytes count as having waited in the senders' sockets, after a full line (one direction of a
+link) accepts bytes again, seconds.
 """
 
 PIECE = 0.002
@@ -58,17 +58,21 @@ class Line:
         self.shape = shape
         self._random = random
         self.held = 0
-        """The number of bytes in the line. The caller subtracts the bytes that it has delivered or discarded."""
+        """The number of bytes in this line (one direction of a link). The caller subtracts the bytes that it has
+        delivered or discarded.
+        """
         self.passed = 0
-        """The number of bytes that the caller has delivered to open connections."""
+        """The number of bytes from this line that the caller has delivered to open connections."""
         self.limit = UNLIMITED
         """The bytes that still may pass before the link is cut."""
         self.reads_at = 0.0
-        """The time from which on the line accepts bytes. Until then it is full. 0: the line was not full."""
+        """The time from which on the line (one direction of a link) accepts bytes. Until then the line is full. 0: the
+        line was not full.
+        """
         self.resumed_at = -math.inf
-        """The time at which the caller reads the senders' sockets again after the line was full. The bytes that are put
-        in until ``READ_AT_ONCE`` later are sent as if the line had accepted them at ``reads_at``. So a process that
-        reads late does not slow the line.
+        """The time at which the caller reads the senders' sockets again after the line (one direction of a link) was
+        full. The bytes that are put in until ``READ_AT_ONCE`` seconds later are sent as if the line had accepted them
+        at ``reads_at``. So a process that reads late does not slow the line.
         """
         self._wire_free = 0.0
         """The time at which the last accepted byte has left the wire."""

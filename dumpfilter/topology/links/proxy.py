@@ -73,11 +73,11 @@ class _End(asyncio.BufferedProtocol):
         self._connection = connection
         self._link = connection.link
         self._line = line
-        """The direction of the link in which the bytes cross that this end reads."""
+        """The direction of the link that carries the bytes read from this end's socket."""
         self._transport: asyncio.Transport | None = None
         """The transport of the socket: None before the socket is connected."""
         self._is_read = False
-        """Whether asyncio reads the socket, so that a pause counts."""
+        """Whether asyncio has begun to read the socket. Only from then on can the reading be paused."""
         self._under_way: deque[tuple[float, bytes | None]] = deque()
         """The bytes that cross the link to this end, in pieces, with their times (see :meth:`Line.push`). An empty
         piece is the end of the stream, and None its reset.
@@ -85,7 +85,7 @@ class _End(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._has_read_all = False
         self._takes = True
-        """Whether the socket takes bytes. While it takes none, the other end is not read."""
+        """Whether the socket takes bytes. While it takes none, the socket at the other end of the link is not read."""
         self.is_complete = False
         """Whether the end of the stream has been written to the socket."""
 
@@ -297,7 +297,7 @@ class _Connection:
 
 
 MOST_HAPPENINGS = 10_000
-"""The limit of a history's entries. Beyond it the oldest ones are removed."""
+"""The maximum number of entries in a link's history of events. Beyond it the oldest ones are removed."""
 
 
 class Link:
@@ -318,7 +318,9 @@ class Link:
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
         self.down, self.up = Line(shape, random), Line(shape, random)
         self._timers: dict[Line, asyncio.TimerHandle] = {}
-        """For each direction the timer at whose end a full line accepts bytes again."""
+        """For each direction (:class:`Line`) of the link that is full, the timer at whose end the direction accepts
+        bytes again.
+        """
         self.connections: deque[_Connection] = deque()
         """The open connections. The first one is read first."""
         self._accepted = 0
@@ -328,7 +330,7 @@ class Link:
         self.passes.set()
         self.state: LinkState = "up"
         self._silent_since = 0.0
-        """The time at which the present silence began. 0: the link is not silent."""
+        """The time at which the present silence (no byte passes) began. 0: the link is not silent."""
         self._silent_for = 0.0
         self._end_of_fault: asyncio.TimerHandle | None = None
         self._schedule: list[asyncio.TimerHandle] = []
@@ -443,12 +445,14 @@ class Link:
         self._change("up")
 
     def now(self) -> float:
-        """Return the time by the link's clock, which stands still while the link is silent, seconds."""
+        """Return the time by the link's clock, seconds. The clock stands still while the link is silent (passes no
+        bytes).
+        """
         return (self._silent_since or self.loop.time()) - self._silent_for
 
     def accepts(self, line: Line) -> bool:
         """Tell whether ``line``, one direction of the link, accepts bytes. It accepts none while it is full, or while
-        the link is cut or silent.
+        the link is cut or silent (passes no bytes).
         """
         return self.state == "up" and line.reads_at <= self.now()
 
@@ -655,8 +659,8 @@ def _bind(port: int = 0) -> socket.socket:
 # -- the process of the links
 
 PARENT_INTERVAL = 1.0
-"""The interval at which the process checks that its parent runs, seconds. A closed socket is not enough: a fork of the
-parent may keep it open.
+"""The interval at which the process that carries links checks that its parent runs, seconds. A closed socket is not
+enough: a fork of the parent may keep it open.
 """
 
 

@@ -20,7 +20,7 @@ class Outage:
     end: float | None
     """The time at which the link is up again. None: it stays down until it is healed by hand."""
     connected: float | None = field(default=None, repr=False)
-    """The time at which the target connected again, for an outage that is over. None: not known."""
+    """The time at which the target (the reading node) connected again, for an outage that is over. None: not known."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Counters:
 
     state: LinkState = "up"
     down: int = 0
-    """The bytes that reached the target: the binlog, and the rest of the protocol."""
+    """The bytes that reached the target (the reading node): the binlog, and the rest of the protocol."""
     up: int = 0
-    """The bytes that reached the source: requests and acknowledgements."""
+    """The bytes that reached the source (the sending node): requests and acknowledgements."""
     waiting: int = 0
     """The bytes of both directions that are in the link now."""
     connections: int = 0
