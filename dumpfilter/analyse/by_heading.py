@@ -30,9 +30,9 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 STATEMENTS = "(statements)"
 """The text in the column of table names for a row that counts the statements of a schema."""
 SEVERAL = "(several tables)"
-"""The heading of events that belong to more than one table or schema."""
+"""The name under which reports count events that belong to more than one table or schema."""
 NO_TABLE = "(no table)"
-"""The heading of events that belong to no table and no schema."""
+"""The name under which reports count events that belong to no table and no schema."""
 
 
 class Heading(NamedTuple):
@@ -207,7 +207,7 @@ its sums.
 
 
 class Volume(NamedTuple):
-    """A number of events and their bytes."""
+    """A number of events, with their bytes in the binlog files and without compression."""
 
     events: int
     bytes: int
@@ -350,7 +350,7 @@ def _summed(parts: HeadingSums) -> HeadingSums:
 
 
 MOST_RATES = 2048
-"""The maximum number of periods in :func:`rates`."""
+"""The maximum number of periods with traffic in the result of :func:`rates`, the data of a chart."""
 
 
 class Rate(NamedTuple):
@@ -359,7 +359,7 @@ class Rate(NamedTuple):
     start: int | None
     """The beginning of the period, Unix seconds; None for transactions before the first timestamp."""
     bytes: int
-    """The bytes of the events in the binlog."""
+    """The bytes, in the binlog files, of the events in this period."""
     transactions: int
 
 
@@ -385,7 +385,9 @@ def rates(sums: HeadingSums) -> Rates:
 
 
 MOST_PERIODS = 32
-"""The maximum number of periods with traffic, unless the user chooses the period's length."""
+"""The maximum number of periods with traffic in a report of bytes over time, unless the user chooses the period's
+length.
+"""
 
 
 @dataclass(frozen=True)

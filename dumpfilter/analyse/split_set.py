@@ -70,9 +70,9 @@ class BinlogPart(_Model):
     previous_gtids: str | None
     """The GTID set of all transactions in this binlog's earlier files, as text. None if the source has no GTIDs."""
     first_time: int | None
-    """The time at which the server wrote the file's first transaction. None without transactions."""
+    """The time at which the server wrote the file's first transaction, Unix seconds. None without transactions."""
     last_time: int | None
-    """The time at which the server wrote the file's last transaction. None without transactions."""
+    """The time at which the server wrote the file's last transaction, Unix seconds. None without transactions."""
     source_start: Place
     """The start of the part of the source (the set that was split) from which the file's events come."""
     source_end: Place
@@ -81,7 +81,7 @@ class BinlogPart(_Model):
     The file holds all events between ``source_start`` and this position that belong to its binlog.
     """
     purged: int | None = None
-    """The time at which a purge deleted the file, or None while the file exists."""
+    """The time at which a purge deleted the file, Unix seconds; None while the file exists."""
 
 
 class NamedBinlog(_Model):

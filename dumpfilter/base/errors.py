@@ -237,7 +237,8 @@ class SourceRefused(SourceError):
 
     exit_code = 2
     number: int = 0
-    """The number of the source's error; 0 for a refusal that dumpfilter itself decided."""
+    """The number of the error that the source (a running server) sent; 0 for a refusal that dumpfilter itself decided.
+    """
 
 
 class SourcePurged(SourceError):

@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 _MASK = 0x00000002 | 0x00000004 | 0x00000400 | 0x00000800
-"""IN_MODIFY, IN_ATTRIB (another file may have replaced it), IN_DELETE_SELF and IN_MOVE_SELF of inotify(7)."""
+"""The events of inotify(7) that count as a change: IN_MODIFY, IN_ATTRIB (another file may have replaced it),
+IN_DELETE_SELF and IN_MOVE_SELF.
+"""
 _EVENTS_BYTES = 1 << 16
 
 

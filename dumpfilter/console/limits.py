@@ -41,9 +41,10 @@ MOST_OWED_SECONDS = 5.0
 at most 16 s after one long SELECT.
 """
 _SECONDS_PER_COMMAND = 5e-5
-"""The processor time charged for any command, seconds. COM_PING takes as much."""
+"""The processor time that each command counts against the user's limit, seconds. COM_PING takes as much."""
 _SECONDS_PER_BYTE = 2e-8
-"""The processor time charged for receiving a command, seconds a byte. The time is charged before the command arrives.
+"""The processor time that receiving a command counts against the user's limit, seconds a byte. The time is counted
+before the command arrives.
 """
 
 

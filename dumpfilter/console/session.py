@@ -61,7 +61,7 @@ GLOBAL_VARIABLES: dict[str, Value] = {
 _LONGEST_VALUE = 1024
 
 ENGINE = "PERFORMANCE_SCHEMA"
-"""The storage engine that all tables of a console show."""
+"""The only storage engine that the table ENGINES of the console's ``information_schema`` lists."""
 
 _COLLATION_ID = 255
 """The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
@@ -186,7 +186,7 @@ class Session:
         self.user_variables: dict[str, Value] = {}
         """The values of the user variables (``@x``) by their names in lower case."""
         self.prepared: dict[int, Prepared] = {}
-        """The prepared statements by their numbers."""
+        """The client's prepared statements by statement id."""
         self.is_closed = False
         """Whether the client has left."""
         self.questions = 0

@@ -36,7 +36,9 @@ _READS = Need(
     Role.READ,
 )
 _KILLS = Need("KILL", Role.READ, changes=True)
-"""KILL needs the role ``all`` for the connections of other users, which :meth:`Session.may_see` decides."""
+"""The role that KILL needs: ``read``, or ``all`` for the connections of other users, which :meth:`Session.may_see`
+checks.
+"""
 NEEDS[:0] = _READS, _KILLS
 
 SECRET = "<secret>"

@@ -196,7 +196,7 @@ _RULES = {
     Step.NO_TABLE_MATCHED_DO: (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE),
     Step.DB_NO_WILD_DO: (RuleKind.WILD_DO_TABLE,),
 }
-"""The kinds of rules behind each decision in which no single rule matched."""
+"""For each reason of a decision in which no rule matched, the kinds of rules that failed to match."""
 
 
 def rules_of(rule_filter: ReplicationFilter, decision: Decision) -> tuple[Rule, ...]:

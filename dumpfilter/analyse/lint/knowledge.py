@@ -110,8 +110,8 @@ class SetKnowledge:
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:
-    """Return lint's data for a set of which only the subjects (tables and statements) are known, without positions
-    and order.
+    """Return lint's data for a binlog set of which only the subjects (tables and statements) are known, without
+    positions and order.
 
     ``is_whole`` tells whether ``subjects`` includes all subjects of the set.
     """

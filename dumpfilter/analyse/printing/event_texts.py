@@ -464,7 +464,7 @@ class _Cells(NamedTuple):
     places: tuple[Int64, Int64, Int64]
     section: Int64
     event: Int64
-    """For each cell, the index of its event in the batch."""
+    """For each cell (piece of text), the index of its event in the batch (the events that are printed together)."""
 
     @property
     def statements(self) -> int:
@@ -484,7 +484,7 @@ class _Batch:
     def __init__(self, file: str, fd: FormatDescription, *, is_new: bool) -> None:
         self.file, self.fd = file, fd
         self.size = 0
-        """The total size of the events, bytes."""
+        """The total size of this batch's events, bytes."""
         self._kept: list[KeptEvents] = []
         self.texts: list[bytes] = []
         """The printed text of each event from the name of its type on. Time, server id and end position come before it.
@@ -498,7 +498,7 @@ class _Batch:
         belong to the second one.
         """
         self.is_new = is_new
-        """Whether the batch begins with a new statement."""
+        """Whether the batch (the events that are printed together) begins with a new statement, not inside one."""
         self.is_open = not is_new
         """Whether a statement has begun that is not finished."""
         self.drops_waiting = False

@@ -34,7 +34,7 @@ LONGEST_LABEL = 60
 
 
 class Bar(NamedTuple):
-    """A bar in a row. ``start`` and ``end`` are fractions of the row's width."""
+    """A bar in a row of horizontal bars. ``start`` and ``end`` are fractions of the row's width."""
 
     start: float
     end: float

@@ -140,7 +140,9 @@ class Memory(NamedTuple):
     state: Int64s
     subjects: Int64s2
     deciding: Int32s
-    """The subjects (tables and statements) of the open transaction about which filters decide."""
+    """The numbers of the tables and statements about which filters decide, in the transaction that continues in the
+    next segment.
+    """
     scratch: Int32s
     conditions: Int64s2
     members: Int32s

@@ -35,7 +35,8 @@ class Recent(OrderedDict[K, V]):
 
 
 _MOST_KEYS = 10_000
-"""The most guessers that a throttle remembers, which limits its memory.
+"""The largest number of guessers (clients that gave wrong passwords) that a throttle remembers, which limits its
+memory.
 
 The throttle forgets the guesser whose last failure is the oldest.
 """
@@ -60,9 +61,11 @@ class Throttle:
         self._longest = longest
         self._clock = clock
         self._guessers: Recent[Hashable, tuple[int, float]] = Recent(_MOST_KEYS)
-        """The number of failures of each guesser, and the time of the last failure."""
+        """The number of wrong passwords of each client key, and the time of the last wrong password."""
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
-        """The lock of each guesser, as long as a client holds or awaits it."""
+        """The lock by client key, with which one password is checked at a time. A lock exists as long as a client holds
+        or awaits it.
+        """
 
     def failures(self, key: Hashable) -> int:
         """Return the number of wrong passwords that the client ``key`` has recently given. After 15 minutes without a

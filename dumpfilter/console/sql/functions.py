@@ -25,7 +25,7 @@ A call holds the interpreter's lock, for which the master's other threads must w
 """
 
 MAX_GROUP = 1 << 17
-"""The limit of the values of one group that GROUP_CONCAT joins, as JSON, characters."""
+"""The length limit of the JSON text with the values of one group for GROUP_CONCAT, characters."""
 
 _MAX_PLACES = 30
 _MAX_FRACTION_DIGITS = 6

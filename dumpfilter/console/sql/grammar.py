@@ -225,8 +225,8 @@ class Need(NamedTuple):
 
 
 READERS: dict[str, Callable[[Cursor], Any]] = dict(vars(Cursor))
-"""The functions that read values, by name: the methods of :class:`Cursor`, and those that other modules add. In the
-syntax ``user:line``, the function ``line`` reads the value of the field ``user``.
+"""The functions that parse a value in a statement, by name: the methods of :class:`Cursor`, and those that other
+modules add. In the syntax ``user:line``, the function ``line`` reads the value of the field ``user``.
 """
 NEEDS: list[Need] = []
 """The required role of each declared statement, and whether it changes anything."""

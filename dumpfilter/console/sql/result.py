@@ -58,7 +58,7 @@ class _Type(NamedTuple):
     sql: str
     """The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE. The first word is shown in DATA_TYPE."""
     declared: str
-    """The type in the tables that SQLite reads."""
+    """The type with which the column is declared in an SQLite table, since SQLite runs each SELECT."""
     wire: int
     """The number of the type in the client protocol."""
     decimals: int = 0

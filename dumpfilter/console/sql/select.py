@@ -86,7 +86,7 @@ _NATIVE = """
     COUNT SUM AVG MIN MAX ROW_NUMBER RANK DENSE_RANK LAG LEAD FIRST_VALUE LAST_VALUE NTILE
     ABS COALESCE IFNULL NULLIF REPLACE TRIM LTRIM RTRIM
 """
-"""The functions that SQLite computes as MySQL does."""
+"""The SQL functions that a SELECT leaves to SQLite, which computes them as MySQL does."""
 
 # sqlglot would log each statement that it does not understand.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
