@@ -1,4 +1,6 @@
-"""A reader of the fields in an event's body, and the encodings of the integers of variable length there."""
+"""A reader of the fields in an event's body, and the encoders of its fields: packed integers, integers of variable
+length, and names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The compiled loops that move events to another position of a file, and that insert Gap events between events."""
+"""The compiled loops that move events to another position of a file, and that insert Gap events (a relay log's notes
+about dropped transactions) between events.
+"""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class QueryEvent:
     @property
     def updated_dbs(self) -> tuple[str, ...] | None:
         """The databases that the statement updates, by the event's Q_UPDATED_DB_NAMES. None if the event lacks this
-        variable, or if there are more than 16.
+        variable, or if the statement updates more than 16 databases.
         """
         return self.status.updated_dbs
 
@@ -265,7 +265,9 @@ class ExecuteLoadQueryEvent(QueryEvent):
     file_id: int
     """The number of the statement's data file. The events that carry the file's content have the same number."""
     fn_pos_start: int
-    """The offset of ``INFILE 'name' INTO`` in ``raw``, bytes. A slave puts the name of its own file there."""
+    """The offset of ``INFILE 'name' INTO`` in ``raw``, bytes. A slave replaces this part of the statement, with the
+    name of its own file.
+    """
     fn_pos_end: int
     """The offset of the end of ``INFILE 'name' INTO`` in ``raw``, bytes."""
     dup_handling: int

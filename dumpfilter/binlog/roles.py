@@ -54,7 +54,7 @@ STATEMENT = 7
 """A Query or Execute_load_query event. The filter's verdict about its statement decides whether the master sends the
 event.
 
-XA COMMIT and XA ROLLBACK have this role, too. The master sends them when it sends any table or statement of the
+XA COMMIT and XA ROLLBACK have this number, too. The master sends them when it sends any table or statement of the
 prepared transaction.
 """
 
@@ -74,7 +74,7 @@ XA = 10
 """The end of an XA transaction, or an incident, about which an imposed filter (one that the master's operator sets)
 cannot decide. The master sends the event.
 
-The scan of a binlog file gives no event this role.
+The scan of a binlog file gives no event this number.
 """
 
 PAYLOAD = 11
@@ -85,7 +85,7 @@ The filter decides about the events inside.
 
 REPLACED = 12
 """An event that one dump sends with other content and size, such as a compressed transaction that is sent in part. Only
-the dump gives an event this role, never the scan of a binlog file.
+the dump gives an event this number, never the scan of a binlog file.
 """
 
 WITHHELD = 13
@@ -93,14 +93,15 @@ WITHHELD = 13
 the same statement, such as Intvar, are dropped, too.
 
 An imposed filter is one that the master's operator sets for a slave. The scan of a binlog file gives no event this
-role.
+number.
 """
 
 HIDDEN = 14
-"""A context event that an imposed filter drops alone, such as a Rows_query event. The statement after it is sent.
+"""An event that an imposed filter drops alone, such as a Rows_query event, although the statement after this event is
+sent.
 
 An imposed filter is one that the master's operator sets for a slave. The scan of a binlog file gives no event this
-role.
+number.
 """
 
 GAP = 15
@@ -132,7 +133,7 @@ without the bit :data:`ENDS`.
 # below have other meanings.
 
 NOTHING = -1
-"""The value in the column ``subject`` of an event that needs no verdict of a filter, such as BEGIN.
+"""The value in the column ``subject`` of an event that needs no verdict of a filter (send or drop), such as BEGIN.
 
 The column has the number of the table or statement that a filter decides about. In the column ``txn_subject``, the
 value says that no event of the transaction needs a verdict.
@@ -160,8 +161,9 @@ The master cannot decide about the rows event and sends it.
 SKIP = -6
 """The value in the column ``txn_subject`` for a transaction that the master does not send, whatever the filter says.
 
-An example is a transaction that the slave already has (GTID auto-position). Gap events of a relay log have this value,
-too. The column ``txn_source`` says whether the master reports the transaction's GTID to the slave.
+An example is a transaction that the slave already has (GTID auto-position). Gap events of a relay log, which note
+dropped transactions, have this value, too. The column ``txn_source`` says whether the master reports the transaction's
+GTID to the slave.
 """
 
 PENDING = -9

@@ -72,7 +72,9 @@ class FoundRows(NamedTuple):
     start: Int64s
     length: Int64s
     column: Int64s
-    """For each cell, the number of its column (:attr:`~dumpfilter.binlog.row_image.Layouts.column`)."""
+    """For each cell (value in a row image), the number of its table column
+    (:attr:`~dumpfilter.binlog.row_image.Layouts.column`).
+    """
 
 
 class RowsError(Exception):

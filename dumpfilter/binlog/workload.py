@@ -63,7 +63,7 @@ from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event, rebase, rebase_array
 
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
-"""The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
+"""The server_uuid in the GTIDs of generated binlog sets that imitate MySQL (style ``mysql``)."""
 SERVER_ID = 1
 
 
@@ -402,7 +402,7 @@ class GeneratedSet:
 
 
 def schema_names(number: int) -> list[str]:
-    """Return the names of the first ``number`` schemas: ``shop_00``, ``shop_01`` and so on."""
+    """Return the names of the first ``number`` schemas of a generated binlog set, such as ``shop_00``."""
     return [f"shop_{k:02}" for k in range(number)]
 
 

@@ -219,7 +219,9 @@ class Columns(NamedTuple):
     is_open: bool
     """Whether the last transaction of the segment (a part of a binlog file) continues in the next one."""
     has_gaps: bool
-    """Whether Gap events stand inside transactions. Even a filter without rules drops a Gap event."""
+    """Whether Gap events (a relay log's notes about dropped events) stand inside transactions. Even a filter without
+    rules drops a Gap event.
+    """
     hit_role: Bytes
     """For each event, its role (how the event travels in a filtered stream) for counting rule hits, the matches of
     filter rules. Unlike in ``role``, XA COMMIT and XA ROLLBACK have the role FRAME, because an applier evaluates no
@@ -230,9 +232,9 @@ class Columns(NamedTuple):
     empty array means that the slave has none.
     """
     carried: int
-    """The number of carried events with which the columns begin. A carried event lies before the segment in the file.
-    It belongs to a transaction that continues in the segment. The transaction's events in the segment decide whether
-    the carried event is sent.
+    """The number of carried events with which the columns begin. A carried event lies before the segment (a part of a
+    binlog file), and belongs to a transaction that continues in the segment. The transaction's events in the segment
+    decide whether the carried event is sent.
     """
     is_kept: bool
     """Whether the slave has received an event of the first transaction with an earlier segment (part of a binlog file).
@@ -294,8 +296,8 @@ class Weighed(NamedTuple):
     """
     busy: Int64s
     """For one filter, the numbers of the transactions that the filter does not simply drop, ascending. The filter sends
-    such a transaction whole or in part, may need its rule hits (matches) counted, or leaves it open at the segment's
-    end.
+    such a transaction whole or in part, or may need its rule hits (matches) counted. Or the transaction is still open
+    at the end of the segment (part of the binlog file).
 
     The array is filled anew for each filter.
     """

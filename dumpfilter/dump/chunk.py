@@ -48,7 +48,8 @@ class Gaps:
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
-    The columns are the number of the GTID source, the first and the last transaction number of a run.
+    The columns are the number of the GTID source (such as a server UUID), the first and the last transaction number of
+    a run.
     """
     hits: Integers
     """The hits (matches of filter rules) of dropped events, int64 of shape (k, 2): the index of the kind of rule in
@@ -104,7 +105,7 @@ class Gaps:
 
 
 NO_GAPS = Gaps(np.empty((0, K.GAP_COLUMNS), np.int64), np.empty((0, 3), np.int64), np.empty((0, 2), np.int64))
-"""The gaps (runs of dropped transactions) of a chunk in which the master drops nothing: none."""
+"""The gaps (runs of dropped transactions) of a chunk (message to a slave) in which the master drops nothing: none."""
 
 
 DEFAULT_CHUNK_SIZE = 256 << 10
@@ -113,8 +114,8 @@ message would be noticeable.
 """
 
 WHOLE_SEGMENT = 1 << 40
-"""A chunk size larger than any segment (part of a binlog file), bytes. With it a dump thread makes one chunk from each
-segment.
+"""A chunk size larger than any segment (part of a binlog file), bytes. With it a dump thread makes one chunk (message
+to a slave) from each segment.
 """
 
 GtidRuns = npt.NDArray[np.int64]
@@ -182,8 +183,8 @@ class Reported(NamedTuple):
     """
 
     source: npt.NDArray[np.int32]
-    """The number of the GTID source of each transaction. The number is negative for a transaction without a GTID, or
-    whose GTID the slave has.
+    """For each transaction, the number that stands for the GTID source (such as a server UUID). The number is negative
+    for a transaction without a GTID, or whose GTID the slave has.
     """
     told: npt.NDArray[np.int64]
     """The runs of consecutive GTIDs of transactions that an earlier master dropped, one in each row. The columns are
@@ -232,7 +233,7 @@ class ChunkPlan:
     counts: Counts = field(default_factory=Counts)
     reported: Reported = NOTHING_REPORTED
     """The GTIDs that the slave lacks, of all transactions in the segment (the part of the binlog file from which the
-    chunk is made).
+    chunk, a message, is made).
     """
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
@@ -262,8 +263,8 @@ class ChunkPlan:
 
     @property
     def only_range(self) -> tuple[int, int] | None:
-        """The offset and the size, in bytes, of the part of the file that is the whole chunk, without a change. None
-        for a chunk of several byte ranges, or with changed events.
+        """The offset and the size, in bytes, of the part of the file that is the whole chunk (message to a slave),
+        without a change. None for a chunk of several byte ranges, or with changed events.
         """
         if len(self.ranges) != 1 or self.ranges[0, RANGE_PATCH]:
             return None

@@ -92,20 +92,21 @@ H_RANGES, H_GAPS, H_HITS, H_GAP_RUNS, H_RUNS = range(12, 17)
 """The columns of a chunk (a message to a slave) with the index after the chunk's last row in each array of
 :class:`Done`.
 
-In the array of GTID runs, the runs of the chunk's gaps stand before the runs of all transactions that end in the chunk.
+In the array of GTID runs, the runs of the chunk's dropped transactions stand before the runs of all transactions that
+end in the chunk.
 """
 CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
-"""The columns of a carried event: its byte offset and size in the file, its role, and the number of its table or
-statement. A carried event belongs to an open transaction, and events of the next segment (part of the binlog file)
-decide whether it is sent.
+"""The columns of a carried event: byte offset and size in the file, role, and the number of the event's table or
+statement. A role is the condition on which the master sends an event. A carried event belongs to an open transaction,
+and events of the next segment (part of the binlog file) decide whether it is sent.
 """
 CARRY_COLUMNS = 4
 
 HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
 """The columns of the rule hits (matches of filter rules with dropped events) that were counted before a segment (a part
-of a binlog file) is decided. They are the transaction's number, the kind of rule and the count.
+of a binlog file) is decided. The columns are the transaction's number, the kind of rule and the count.
 """
 HIT_COLUMNS = 3
 
@@ -182,8 +183,8 @@ class Done(NamedTuple):
 
 
 _MOST_GTIDS = np.int64((1 << 63) - 1)
-"""The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and further GTIDs are
-left out.
+"""The largest number of GTIDs that is counted in a segment (a part of a binlog file). Only a damaged relay log names
+more, and further GTIDs are left out.
 """
 _BUSY_AHEAD = 8
 """The distance, in transactions, at which :func:`cut` prefetches the offsets of later transactions into the processor's

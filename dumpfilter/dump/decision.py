@@ -39,8 +39,8 @@ class Carry(NamedTuple):
     """The events about which events of the next segment (a part of a binlog file) decide, with the columns ``C_...`` of
     :mod:`dumpfilter.dump.cut`.
 
-    These events are the GTID and BEGIN of a transaction of which nothing is sent yet. They also are the context events
-    and table maps of the open statement, and the last rows event.
+    These events are the GTID and BEGIN of a transaction of which nothing is sent yet. The context events (such as
+    Intvar) and table maps of the open statement, and the last rows event, are among them, too.
     """
     is_kept: bool
     """Whether an event of the transaction that continues has been sent to the slave."""
@@ -86,8 +86,8 @@ class Flags(Protocol):
 class Asked(NamedTuple):
     """The input of :func:`decide` for one filter and one segment (a part of a binlog file).
 
-    The input has the filter's verdicts about each table and statement, and the position from which the slave needs
-    events.
+    The input has the filter's verdicts (send, drop or undecided) about each table and statement, and the position from
+    which the slave needs events.
     """
 
     flags: Flags
@@ -165,11 +165,13 @@ class _Scratch(threading.local):
 
     def __init__(self) -> None:
         self.flags: list[Flags] = []
-        """The filters whose verdicts :attr:`weighed` has. A verdict is one bit of a 64-bit word, and filter j has bit
-        j.
+        """The filters whose verdicts (send, drop or undecided) :attr:`weighed` has. A verdict is one bit of a 64-bit
+        word, and filter j has bit j.
         """
         self.known = 0
-        """The number of tables and statements for which :attr:`weighed` has the filters' verdicts."""
+        """The number of tables and statements for which :attr:`weighed` has the filters' verdicts (send, drop or
+        undecided).
+        """
         self._sizes: tuple[int, ...] = (0, 0, 0)
         self.weighed: A.Weighed
         self.transactions: K.Transactions

@@ -252,12 +252,12 @@ class PlannedSegment(NamedTuple):
     """
 
     segment: Segment
-    """A part of a binlog file as scanned events, with unwanted transactions marked and with the clever filter's
-    decisions.
+    """A part of a binlog file as scanned events, with unwanted transactions marked and with the decisions of the clever
+    filter (which follows renamed tables).
     """
     plan: ChunkPlan
     reader: SegmentReader
-    """The reader that holds the bytes of the segment's events."""
+    """The reader that holds the bytes of the events in ``segment``, a part of a binlog file."""
 
 
 class SetPass:
@@ -336,8 +336,8 @@ class SetPass:
 
 
 _NUMBERS = {Verdict.EXECUTE: 0, Verdict.IGNORE: 1, Verdict.UNDECIDED: 2}
-"""The numbers that replace the numbers of tables and statements in a segment after the clever filter has decided. Each
-stands for one verdict: send, drop or undecided.
+"""The numbers that replace the numbers of tables and statements in a segment (part of a binlog file) after the clever
+filter, which follows renamed tables, has decided. Each stands for one verdict: send, drop or undecided.
 """
 
 
@@ -373,10 +373,12 @@ class _CleverPass:
         self._also = also
         self._subjects = subjects
         self._prepared: dict[Xid, int] = {}
-        """The verdict about each prepared XA transaction: 0 if the clever filter sends a part of it, else 1."""
+        """The verdict about each prepared XA transaction: 0 if the clever filter (which follows renamed tables) sends a
+        part of the transaction, else 1.
+        """
         self._is_open_sent = False
-        """Whether the clever filter sends a part of the transaction that continues in the next segment (the next part
-        of the file).
+        """Whether the clever filter, which follows renamed tables, sends a part of the transaction that continues in
+        the next segment (the next part of the file).
         """
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
@@ -396,9 +398,9 @@ class _CleverPass:
         return replace(decided, prepared={xid: self._prepared.get(xid, 0) for xid in segment.prepared})
 
     def _decided(self, segment: Segment, read: ReadAt, *, inside: bool = False) -> Segment:
-        """Return a copy of a segment (a part of a binlog file) with the clever filter's verdicts. The number of a
-        verdict (0 send, 1 drop, 2 undecided) replaces the number of each event's table or statement. XA COMMIT and XA
-        ROLLBACK keep their numbers.
+        """Return a copy of a segment (a part of a binlog file) with the verdicts of the clever filter, which follows
+        renamed tables. The number of a verdict (0 send, 1 drop, 2 undecided) replaces the number of each event's table
+        or statement. XA COMMIT and XA ROLLBACK keep their numbers.
 
         ``read`` reads bytes of the segment's file. ``inside`` says that the segment is the content of a compressed
         transaction, whose bytes ``read`` then reads.

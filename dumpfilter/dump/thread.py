@@ -80,7 +80,9 @@ class Reach:
     server_ids: set[int] = field(default_factory=set)
     """The server ids in the headers of the transactions' first events, and of the events between transactions."""
     gtids: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """The lowest and the highest transaction number of each GTID source, by the source's number."""
+    """The lowest and the highest transaction number of each GTID source (such as a server UUID), by the number that
+    stands for the source.
+    """
 
     @classmethod
     def of(cls, segment: Segment, position: int = 0) -> Reach:
@@ -127,8 +129,8 @@ class Exclusion:
         self._executed = None if executed is None else executed.copy()
         self._origin = None if origin is None or not origin.is_on else origin
         self._highest: dict[int, int] = {}
-        """The highest transaction number that the slave has of each GTID source, by the source's number. Filled on
-        demand.
+        """The highest transaction number that the slave has of each GTID source (such as a server UUID), by the number
+        that stands for the source. Filled on demand.
         """
         self.key: Hashable = (None if executed is None else self), self._origin
         """A hashable value that is equal for slaves for which the same transactions are left out. No two slaves with
@@ -269,7 +271,7 @@ class DumpThread:
     @property
     def in_transaction(self) -> bool:
         """Whether the last planned segment (part of the binlog file) ended inside a transaction. The filter cannot
-        change there.
+        change inside a transaction.
         """
         return self._carry is not None
 

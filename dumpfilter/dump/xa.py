@@ -83,7 +83,9 @@ class XaEnds(NamedTuple):
     began_with: TableFlags | None = None
     """The filter with which this dump began. None: the filter has not changed since then."""
     is_sent: Mapping[Xid, bool] = MappingProxyType({})
-    """For each transaction that the dump has prepared, by canonical xid, whether the slave was sent any part of it."""
+    """For each XA transaction that this dump has passed and that is still prepared, by canonical xid, whether the slave
+    was sent any part of the transaction.
+    """
 
     @property
     def key(self) -> Hashable:
@@ -94,8 +96,8 @@ class XaEnds(NamedTuple):
 
     @property
     def older(self) -> tuple[TableFlags, ...]:
-        """The filters of earlier dumps. Each transaction that was prepared before this dump was selected by one of
-        them. Empty: the filter in force selected all.
+        """The filters of earlier dumps. Each XA transaction that was prepared before this dump was selected by one of
+        these filters. Empty: the filter in force selected all transactions.
         """
         if self.earlier is not None:
             return self.earlier.older

@@ -45,7 +45,8 @@ class Verdict(enum.Enum):
     IGNORE = "ignore"
     UNDECIDED = "undecided"
     """The master cannot tell, for example because the tables of a statement are unknown. The slave is sent the events
-    and decides. Only an imposed filter can also stop the dump at such events (:class:`OnUndecided`).
+    and decides. Only an imposed filter (one that the master's operator sets) can also stop the dump at such events
+    (:class:`OnUndecided`).
     """
 
     @property
@@ -110,8 +111,8 @@ class Step(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """A filter's verdict about a table's row events or a statement, with the reason, the rule that decided and the name
-    that matched.
+    """A filter's verdict (send, drop or undecided) about a table's row events or a statement, with the reason, the rule
+    that decided and the name that matched.
     """
 
     verdict: Verdict
@@ -272,9 +273,9 @@ class WildRules(WildSet):
 
 
 def of_involved(statement: Statement, decisions: list[Decision]) -> Decision | None:
-    """Return the decision about a statement of which only a list of tables is known, and not which of them it updates
-    (:attr:`Statement.involved`). ``decisions`` has one decision for each table of the list. The result is None if the
-    statement is undecided, because the verdicts differ or the list is empty.
+    """Return the decision (send or drop) about a statement of which only a list of tables is known, and not which of
+    them it updates (:attr:`Statement.involved`). ``decisions`` has one decision for each table of the list. The result
+    is None if the statement is undecided, because the verdicts differ or the list is empty.
     """
     if len({decision.verdict for decision in decisions}) == 1:
         return decisions[0]

@@ -216,8 +216,8 @@ class _Witnesses:
 
 
 def _answer(decision: Decision) -> Verdict | None:
-    """Return the verdict of a decision about a statement on a single table. Return None when no rule matches the table,
-    so that in a longer list of tables the next table decides.
+    """Return the verdict (such as EXECUTE or IGNORE) of a decision about a statement on a single table. Return None
+    when no rule matches the table, so that in a longer list of tables the next table decides.
     """
     is_matched = decision.step not in (Step.NO_TABLE_MATCHED, Step.NO_TABLE_MATCHED_DO)
     return decision.verdict if is_matched else None

@@ -446,7 +446,7 @@ def make_filter(
     """Return a slave's filter with the given rules. ``names`` has the settings by which the filter compares names.
 
     Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE rules. Raises
-    OptionError for a rule of the other semantics.
+    OptionError for a rule that does not belong to ``semantics``.
     """
     kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
     return kind(rules, names=names)

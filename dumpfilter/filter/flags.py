@@ -1,7 +1,8 @@
-"""A cache of a filter's verdicts: one uint32 of flags for each table and each distinct statement of a binlog set.
+"""A cache of a filter's verdicts (send, drop or undecided): one uint32 of flags for each table and each distinct
+statement of a binlog set.
 
-The dump thread reads these flags, so that it evaluates the filter once for each table and not for each event.
-(WL#2387 proposes such flags, ``uint32 table->s->flags``.)
+The dump thread reads these flags, so that it evaluates the filter once for each table and not for each event. (WL#2387
+proposes such flags, ``uint32 table->s->flags``.)
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ FILTER_SLAVE_EXECUTE_F = 1 << 2
 because the verdict is UNDECIDED.
 """
 FILTER_UNDECIDED_F = 1 << 3
-"""The flag that is set when the master cannot tell whether the slave's filter, or an imposed filter, would drop the
-events.
+"""The flag that is set when the master cannot tell whether the slave's filter, or an imposed filter (one that the
+master's operator sets), would drop the events.
 
 Usually the master sends such events, and the slave decides. For an imposed filter, :class:`OnUndecided` says what the
 master does.
@@ -40,8 +41,8 @@ does not count them.
 """
 
 FILTER_STOP_F = 1 << 5
-"""The flag that is set when an imposed filter cannot decide about the events and its operator wants the dump to stop
-there.
+"""The flag that is set when an imposed filter (one that the master's operator sets) cannot decide about the events. The
+operator wants the dump to stop before these events.
 """
 
 MOST_HITS = 4
@@ -236,8 +237,8 @@ class TableFlags:
         return found
 
     def array(self) -> npt.NDArray[np.uint32]:
-        """Return the filters' verdicts as flags, for all tables and statements of the binlog set: uint32, indexed by
-        the number of the table or statement.
+        """Return the filters' verdicts as flags (bits such as *send*), for all tables and statements of the binlog set:
+        uint32, indexed by the number of the table or statement.
 
         The array may have spare entries at its end.
         """

@@ -182,7 +182,9 @@ class EffectiveRuleKind(BaseRuleKind):
 
 
 class WriteRuleKind(BaseRuleKind):
-    """The kinds of rule by which a server keeps events out of its own binlog, for all slaves."""
+    """The kinds of rule by which a server keeps events out of its own binlog, for all slaves: ``--binlog-do-db`` and
+    ``--binlog-ignore-db``.
+    """
 
     DO_DB = (
         "binlog-do-db",
@@ -197,7 +199,9 @@ class WriteRuleKind(BaseRuleKind):
 
 
 SLAVE_RULE_KINDS: tuple[BaseRuleKind, ...] = (*RuleKind, *EffectiveRuleKind)
-"""The kinds of rule that a slave's filter may have. Status tables and arrays of hit counts have this order."""
+"""The kinds of rule that a slave's filter may have. Status tables and arrays of hit counts (how often rules matched)
+have this order.
+"""
 
 COLUMN = {kind: number for number, kind in enumerate(SLAVE_RULE_KINDS)}
 """For each kind of filter rule, the index of its column in an array of hit counts (rule matches)."""
@@ -298,7 +302,7 @@ def check_kind(kind: BaseRuleKind, kinds: type[BaseRuleKind], where: str) -> Non
 
 _NEAR = 0.8
 """The minimum similarity (0 to 1) of a known option to a mistyped option, for the error to suggest it. Options of the
-other semantics are less similar.
+other rule language (classic or effective) are less similar.
 """
 
 

@@ -154,8 +154,8 @@ class Names(NamedTuple):
     start: Int64s
     """The offset in ``heap`` at which the key of each subject (table or statement) begins."""
     length: Int64s
-    """The length of the key of each subject (table or statement), bytes. It is negative for a statement, which has no
-    key.
+    """The length of the key of each subject (table or statement), bytes. The length is negative for a statement, which
+    has no key.
     """
     slots: Int64s
     """The slots of the hash table. A slot holds the number of a table, or -1 if it is free.
@@ -221,8 +221,8 @@ The master then decides about each event of the transaction separately.
 """
 
 _LOOK_BACK = 8
-"""The number of newest entries of a list that are compared before a table or a GTID source is appended. One that was
-listed earlier than these may be listed twice.
+"""The number of newest entries of a list that are compared before a table or a GTID source (such as a server UUID) is
+appended. An older entry of the list may therefore be listed twice.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -283,7 +283,8 @@ class _Effect(enum.Enum):
     """The kinds of effects that an event has on the state of the scan. The value of each kind lists the next state
     (:class:`Place`) for each state before the event, in the order of Place.
 
-    A negative number in place of a next state means that the scan ends there. It is the negated :class:`Stop`.
+    A negative number in place of a next state means that the scan ends at the event. The number is a negated
+    :class:`Stop`, the reason for the end.
     """
 
     NONE = (Place.BETWEEN, Place.STATEMENT, Place.TRANSACTION, Place.XA_TRANSACTION)

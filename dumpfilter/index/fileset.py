@@ -137,8 +137,8 @@ class ScanPoint(NamedTuple):
     """The position in the binlog of the server that wrote the events, for a relay log. None in a server's own binlog.
     """
     format_description: FormatDescription | None = None
-    """The format description event that gives the layout of the events from the boundary on. None: the one at the
-    beginning of the file.
+    """The format description event that gives the layout of the events from the transaction boundary on. None: the one
+    at the beginning of the file.
     """
 
 
@@ -1043,8 +1043,8 @@ class GtidsBefore(NamedTuple):
     file has no such event.
     """
     received: GtidSet | None
-    """The GTIDs that a slave had received before this file of its relay log. None if the head of the file lists none,
-    and for a server's own binlog.
+    """The GTIDs that a slave had received before this file of its relay log. None if the file's head event, which
+    dumpfilter writes, lists none, and for a server's own binlog.
     """
     listed: tuple[MariadbGtid, ...] = ()
     """The last GTID of each domain and server before the file (MariaDB), within a domain in the order in which the

@@ -40,15 +40,15 @@ class OpenedEvents:
     def __init__(self, segment: Segment, data: npt.NDArray[np.uint8]) -> None:
         self.segment, self.data = segment, data
         self.payloads = dict(sorted(segment.payloads.items()))
-        """The events inside each compressed transaction, as their own segment. The keys are the indexes of the
-        Transaction_payload events in ``segment``, ascending.
+        """The events inside each compressed transaction, as their own segment (scanned events). The keys are the
+        indexes of the Transaction_payload events in ``segment``, ascending.
         """
         self._latest = -1, b""
 
     @cached_property
     def _row(self) -> npt.NDArray[np.int64]:
-        """For each event of the segment, its row (the index among all events of this object), int64. One more entry at
-        the end has the number of all events.
+        """For each event of the segment (consecutive events of the file), its row (the index among all events of this
+        object), int64. One more entry at the end has the number of all events.
         """
         rows = np.ones(self.segment.offset.size, np.int64)
         rows[list(self.payloads)] = [1 + one.offset.size for one in self.payloads.values()]
@@ -56,8 +56,8 @@ class OpenedEvents:
 
     @cached_property
     def outer(self) -> npt.NDArray[np.int64]:
-        """For each event of this object, its index in the segment, int64. For an event inside a compressed transaction,
-        the entry is the index of the Transaction_payload event.
+        """For each event of this object, its index in the segment (consecutive events of the file), int64. For an event
+        inside a compressed transaction, the entry is the index of the Transaction_payload event.
         """
         return np.repeat(np.arange(self.segment.offset.size), np.diff(self._row))
 
@@ -71,14 +71,16 @@ class OpenedEvents:
 
     @property
     def format_description(self) -> FormatDescription:
-        """The format description event of the segment, changed to tell that events have no checksum. It fits the events
-        as :attr:`length` and :meth:`body` give them, without checksums.
+        """The format description event of the segment (consecutive events of the file), changed to tell that events
+        have no checksum. The changed event fits the events as :attr:`length` and :meth:`body` give them, without
+        checksums.
         """
         return replace(self.segment.format_description, checksum=False)
 
     def column(self, of: Callable[[Segment], npt.NDArray[_T]]) -> npt.NDArray[_T]:
         """Return an array with one value for each event of this object, such as the events' types. ``of`` returns these
-        values for one segment. It is called for the file's segment, and for the one inside each compressed transaction.
+        values for one segment (scanned events). The function is called for the file's segment, and for the events
+        inside each compressed transaction.
         """
         if not self.payloads:
             return of(self.segment)
@@ -88,22 +90,23 @@ class OpenedEvents:
 
     def inside(self, number: int) -> slice:
         """Return the rows (indexes among all events of this object) of the events inside a compressed transaction.
-        ``number`` is the index of its Transaction_payload event in the segment.
+        ``number`` is the index of its Transaction_payload event in the segment (consecutive events of the file).
         """
         first = int(self._row[number]) + 1
         return slice(first, first + self.payloads[number].offset.size)
 
     def part(self, row: int) -> tuple[Segment, int]:
-        """Return the segment that has an event, and the event's index in that segment. For an event inside a compressed
-        transaction, it is the segment of the uncompressed events. ``row`` is the event's index among all events here.
+        """Return the segment (scanned events) that has an event, and the event's index in that segment. For an event
+        inside a compressed transaction, it is the segment of the uncompressed events. ``row`` is the event's index
+        among all events of this object.
         """
         outer, inner = int(self.outer[row]), int(self.inner[row])
         return (self.segment, outer) if inner < 0 else (self.payloads[outer], inner)
 
     @cached_property
     def opened_data(self) -> npt.NDArray[np.uint8]:
-        """One uint8 array with the bytes of the segment's events, followed by the uncompressed bytes of each compressed
-        transaction.
+        """One uint8 array with the bytes of the segment (consecutive events of the file), followed by the uncompressed
+        bytes of each compressed transaction.
         """
         opened = [np.frombuffer(self._payload(number), np.uint8) for number in self.payloads]
         return np.concatenate([self.data, *opened]) if opened else self.data

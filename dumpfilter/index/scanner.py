@@ -126,8 +126,8 @@ def _running(
 
 
 def _table_key(data: npt.NDArray[np.uint8], at: int) -> bytes:
-    """Return the key by which the register of tables finds the table of the Table_map event at offset ``at`` of
-    ``data``. The key has the bytes of the names in the event: length and database, NUL, length and table, NUL. The
+    """Return the key by which the register that numbers tables finds the table of the Table_map event at offset ``at``
+    of ``data``. The key has the bytes of the names in the event: length and database, NUL, length and table, NUL. The
     compiled scan has checked the lengths.
     """
     key = at + HEADER_LENGTH + TABLE_ID_LENGTH + FLAGS_LENGTH
@@ -181,8 +181,8 @@ class FileScanner:
     ) -> None:
         self.name = name
         self.writer = writer
-        """The position in the binlog of the server that wrote the events, at the end of the last segment of a relay
-        log. None for a server's own binlog.
+        """The position in the binlog of the server that wrote the events, at the end of the last segment (events that
+        :meth:`scan` returned) of a relay log. None for a server's own binlog.
         """
         self._tagged: dict[int, int] = {}
         """The sequence_number of each GTID_TAGGED event, by the event's index in the segment (the events that are
@@ -196,8 +196,8 @@ class FileScanner:
         events that :meth:`scan` returned last).
         """
         self._held: set[int] = set()
-        """The tables and statements found so far in the XA transaction that continues in the next segment, as
-        :func:`_held_by` returns them.
+        """The tables and statements found so far in the XA transaction that continues in the next segment (part of the
+        file), as :func:`_held_by` returns them.
         """
         self._inside: FileScanner | None = None
         """The scanner of the events inside compressed transactions; None before the first compressed transaction."""

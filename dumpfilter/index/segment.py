@@ -339,7 +339,7 @@ class Segment:
 
     def transaction_at(self, position: int) -> int | None:
         """Return the index in this segment (part of a file) of the transaction that begins at the byte offset
-        ``position`` in the file. None if none begins there.
+        ``position`` in the file. None if no transaction begins at this offset.
 
         For the offset at the segment's end, the result is the number of transactions, unless the last one continues in
         the next segment (then None).

@@ -537,10 +537,11 @@ def _row_of(cell: int, found: FoundRows) -> int:
 
 def _documents(found: FoundRows, layout: Int64s, layouts: Layouts) -> Documents:
     """Return where the JSON documents that partial updates change lie in the before-images. The result maps the index
-    of the cell with the changes to the document's byte range (offset, size) in the rows data.
+    of the cell (column value in an after-image) with the changes to the document's byte range (offset, size) in the
+    rows data.
 
-    ``layout`` has the index of each row's layout in ``layouts``. Changes whose before-image lacks the column, or has
-    NULL there, are left out.
+    ``layout`` has the index of each row's layout (columns and value sizes) in ``layouts``. Changes whose before-image
+    lacks the column, or has NULL there, are left out.
     """
     documents = {}
     for cell in np.flatnonzero(found.length < NULL).tolist():

@@ -55,8 +55,8 @@ class CellError(Exception):
 
 
 Documents = Mapping[int, tuple[int, int]]
-"""The byte ranges (offset, length) of JSON documents before partial updates, by the index of the cell with the
-changes.
+"""The byte ranges (offset, length) of JSON documents before partial updates, by the index of the cell (column value in
+an after-image) that has the changes.
 """
 
 NO_DOCUMENTS: Documents = MappingProxyType({})
@@ -142,7 +142,9 @@ class Style(NamedTuple):
     together: Together = real_texts
     """The function that makes the texts of all values at once, if ``form`` is TOGETHER."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
-    """Three texts: one before a value, one after a value, and one that stands for NULL."""
+    """Three texts around the text of a cell (value of a column): one before a value, one after a value, and one that
+    stands for NULL.
+    """
 
     def after(self, text: bytes) -> Style:
         """Return a copy of this style that puts ``text`` before the text of each value, also before NULL."""

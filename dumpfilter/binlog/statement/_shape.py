@@ -14,8 +14,8 @@ from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import inner, kernel
 
 PADDING = 4
-"""The number of zero bytes that must follow a statement's text in the input of :func:`shape`, and that stand before the
-shape in the output.
+"""The number of zero bytes that must follow a statement's text in the input of :func:`shape`. As many stand before the
+shape (the text with question marks for literals) in the output.
 """
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")

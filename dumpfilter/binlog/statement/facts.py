@@ -73,7 +73,8 @@ class BodyReader(StatementReader):
     """
 
     most_nested = 50
-    """The limit of nesting levels. Each level takes up to nine calls here, and Python's stack has room for a thousand.
+    """The limit of nesting levels. Each level takes up to nine nested calls of this class's methods, and Python's stack
+    has room for a thousand.
     """
 
     def __init__(self, text: str, family: Family) -> None:
@@ -97,10 +98,10 @@ class BodyReader(StatementReader):
         self._found: dict[str, dict[Any, None]] = defaultdict(dict)
         """The values of the fields of :class:`Mentions`, by the names of the fields, in the order of the text."""
         self._inserted: Names = ()
-        """The table of the INSERT that the scanner has met last."""
+        """The table of the INSERT that stands last in the part of the text that the scan has read."""
         self._is_in_cte = False
         self._is_sure = True
-        """Whether all tables of the text up to here were found for sure."""
+        """Whether the scan has found all tables for sure, in the part of the text that it has read."""
 
     def mentions(self) -> Mentions:
         """Parse the rest of the statement to its end. Return the tables and functions that the statement names, and

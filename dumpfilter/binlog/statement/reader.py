@@ -38,8 +38,8 @@ class StatementReader(TokenReader):
         super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
         self.family: Family = family
         self.ctes: list[set[str]] = [set()]
-        """The names of the common table expressions that are visible here, by the level of parentheses. MySQL compares
-        them as it compares tables, MariaDB without regard to case.
+        """The names of the common table expressions that are visible at the cursor, one set for each level of
+        parentheses. MySQL compares these names like names of tables, MariaDB without regard to case.
         """
         self._nested = 0
 

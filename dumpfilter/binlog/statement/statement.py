@@ -46,8 +46,8 @@ class StatementKind(enum.Enum):
     SELECT = "SELECT"
     SET = "SET"
     OTHER = "OTHER"
-    """A statement that the parser understands but that has no other kind here, such as CREATE SERVER or DROP
-    TABLESPACE.
+    """A statement that the parser understands but for which this enumeration has no other kind, such as CREATE SERVER
+    or DROP TABLESPACE.
     """
     UNKNOWN = "UNKNOWN"
     """A statement that the parser does not understand. The tables of such a statement are unknown, too."""
@@ -294,7 +294,9 @@ class StatementFacts:
     replaces: bool = False
     """Whether the statement has OR REPLACE."""
     after_verb: int = 0
-    """The offset in the text after the verb, where OR REPLACE may be inserted, characters."""
+    """The offset in the text after the verb (the word CREATE, for example), where OR REPLACE may be inserted,
+    characters.
+    """
     after_thing: int = 0
     """The offset in the text after the word for the type of object, where IF EXISTS may be inserted, characters."""
     needs: tuple[tuple[Thing, TableName], ...] = ()

@@ -302,7 +302,7 @@ class Dropped(NamedTuple):
 
 
 NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
-"""The dropped transactions of a chunk in which the master drops none."""
+"""The dropped transactions of a chunk (a message) in which the master drops none."""
 
 
 _XID = bytes(XID_LENGTH - HEADER_LENGTH)

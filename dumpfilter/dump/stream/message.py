@@ -277,8 +277,8 @@ class Gap(NamedTuple):
     rules).
     """
     runs: list[list[int]]
-    """The GTIDs of the dropped transactions. Each run of consecutive GTIDs is the number of the GTID source, and the
-    first and last transaction number (:func:`runs_of`).
+    """The GTIDs of the dropped transactions. Each run of consecutive GTIDs is the number of the GTID source (such as a
+    server UUID), and the first and last transaction number (:func:`runs_of`).
     """
     hits: Mapping[int, int]
     """The numbers of rule hits (matches of filter rules), by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
@@ -322,7 +322,8 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
     """Decode the gRPC message with the gaps (runs of dropped transactions) of one chunk, a message of the stream.
-    Return the gaps as arrays. ``run_source`` of the result has indexes into the message's list of GTID sources.
+    Return the gaps as arrays. ``run_source`` of the result has indexes into the message's list of GTID sources (such as
+    server UUIDs).
 
     Raises StreamDamaged for a message whose lists contradict each other.
     """
@@ -406,7 +407,7 @@ class EventProof:
             self._finish(events[end:])
 
     def _finish(self, piece: bytes | memoryview) -> int:
-        """Check the beginning of ``piece``, the next bytes of the stream. It belongs to an event that began in an
+        """Check the beginning of ``piece``, the next bytes of the stream, which belongs to an event that began in an
         earlier piece. Return the number of bytes that belong to this event.
 
         If the event does not end in ``piece``, the number is the whole length of ``piece``. Raises StreamDamaged for an
