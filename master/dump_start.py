@@ -49,7 +49,9 @@ The store is the directory with the binlog files that were received from a runni
 """
 
 _LOOKS = 0.1
-"""The interval at which a lagging store is checked for the replica's position, seconds."""
+"""The interval at which a master that lags behind its source checks whether it has received the transactions that the
+replica has, seconds.
+"""
 
 _MOST_NAMED = 300
 """The length at which the list of GTIDs in an error is cut, characters."""

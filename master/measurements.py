@@ -15,7 +15,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console.facts import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
-"""The packages and modules that define the errors with which calls end."""
+"""The packages and modules that define the errors with which gRPC calls and dumps end."""
 
 
 class Measurements:

@@ -42,14 +42,16 @@ KEEP_SECONDS = 7 * 86_400.0
 """The default of ``--keep-slaves``, the time for which a disconnected slave counts as missing, seconds."""
 
 _SAVED_SECONDS = 60.0
-"""The longest time for which a heartbeat or another message without counts may stay unsaved, seconds."""
+"""The longest time until the state directory saves that a slave was seen, if the slave got messages without events
+only, seconds.
+"""
 
 _SLAVE_WEIGHT = 2000
 _RULE_WEIGHT = 3000
 _CHARACTER_WEIGHT = 4
 _ID_WEIGHT = 100
-"""The approximate memory of a registration, of one rule, of one character of a rule, and of one id in a list of ids,
-bytes.
+"""The approximate memory of one item, bytes. ``_SLAVE_WEIGHT`` is for a registration, ``_RULE_WEIGHT`` for a rule,
+``_CHARACTER_WEIGHT`` for a character of a rule, and ``_ID_WEIGHT`` for a server or domain id in a list.
 """
 
 _MOST_EARLIER = 3

@@ -111,16 +111,18 @@ class OwnFilter:
 
     sure: Filter
     """The filter with which the master drops events. This filter drops an event only if the replica drops the event
-    under every reading of the commas.
+    under every meaning of the commas in its rules. A comma separates two rules, or belongs to a name.
     """
     likely: Filter
-    """The most likely filter of the replica, in which every comma separates two rules."""
+    """The most likely filter of the replica, if every comma in the replica's rules separates two rules."""
     doubts: tuple[str, ...] = ()
-    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any such text, ``sure``
-    and ``likely`` are equal.
+    """The replica's rule texts with commas that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``.
+    Without any, ``sure`` and ``likely`` are equal.
     """
     not_dropped: tuple[str, ...] = ()
-    """The texts among ``doubts`` whose rules ``sure`` leaves out. The master drops nothing because of these rules."""
+    """The texts among :attr:`doubts` whose rules the filter :attr:`sure` leaves out. The master drops nothing because
+    of these rules.
+    """
 
 
 ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]

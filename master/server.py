@@ -52,13 +52,13 @@ MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
 
 _ESCAPED_SHARE = 3
-"""The divisor of the longest error text if the text is not ASCII.
+"""The number by which ``MAX_ERROR`` is divided to get the longest error text that is not ASCII.
 
-gRPC may need 12 bytes for such a character, because it escapes each byte.
+gRPC may need 12 bytes for a character that is not ASCII, because it escapes each byte.
 """
 
 _SHOWN = 60
-"""The number of characters of a text that is too long that an error shows."""
+"""The number of characters that an error shows of a request's text that is too long."""
 
 END_SECONDS = 10.0
 """The additional time that a stopping server waits for its calls after their grace period, seconds."""

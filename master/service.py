@@ -249,13 +249,13 @@ class _Checked(NamedTuple):
     """
 
     subjects: int
-    """The number of tables and statements that the index knew at the time of the check."""
+    """The number of tables and statements in the scanned part of the binlog at the time of the check."""
     at: float
     warnings: tuple[FilterWarning, ...]
 
 
 _NEVER = _Checked(-1, -math.inf, ())
-"""The result for a filter that was not checked yet."""
+"""The result for a filter that was not checked for suspicious rules yet."""
 
 
 class FilterWarnings:
@@ -343,8 +343,8 @@ its registration.
 """
 
 _FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts"}
-"""The names that a column of ``dumpfilter.slaves`` shares with a field of the gRPC message, with a value of the same
-type.
+"""The names that columns of the table ``dumpfilter.slaves`` share with fields of the gRPC message ``Slave``, with
+values of the same types.
 """
 
 _STOPPING = frozenset(

@@ -55,12 +55,12 @@ waits for the commits then.
 """
 
 _TICK_SECONDS = 1.0
-"""The interval at which the loop checks whether the source is silent, and syncs received events to the disk,
+"""The interval at which the asyncio loop checks whether the source is silent, and syncs received events to the disk,
 seconds.
 """
 
 _END_SECONDS = 20.0
-"""The longest wait for the end of the thread, seconds. A login in progress may take half of it."""
+"""The longest wait for the end of the receiving thread, seconds. A login in progress may take half of this time."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class LoopTurns:
         self._has_dumps = has_dumps
         self._is_closed = False
         self._ended = loop.create_future()
-        """The future that ends the present reception in the loop."""
+        """The future that, once it has a result, ends the reception of events in the asyncio loop."""
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], int | None], tick: Callable[[], None]) -> None:

@@ -85,14 +85,14 @@ _START = bytes(DIGEST_BYTES).hex()
 _LENGTHS = struct.Struct("<II")
 _KIND = {"insert": 1, "update": 2, "delete": 3}
 _PARTIAL_UPDATE = 4
-"""The kind that is hashed for rows of a PARTIAL_UPDATE_ROWS event.
+"""The number that is hashed as the kind of change for rows of a PARTIAL_UPDATE_ROWS event.
 
 The number differs from that of a plain update, because these after-images hold JSON diffs and have another layout.
 """
 _TEXT_WIDTH = 110
 """The largest width of the tables that are printed for people, characters."""
 _DIGEST_SHOWN = 12
-"""The number of hex digits of a digest that are printed for people. 12 of the 32 digits suffice to compare."""
+"""The number of hex digits of a digest (hash) that are printed for people. 12 of the 32 digits suffice to compare."""
 
 
 Summary = dict[str, Any]
@@ -106,7 +106,7 @@ _NEW: dict[str, Summary] = {
     "tables": {"inserted": 0, "updated": 0, "deleted": 0, "digest": _START},
     "databases": {"statements": 0, "digest": _START},
 }
-"""The empty summaries. The keys are those of :meth:`SummaryTarget.state`."""
+"""The summaries of a table and of a database without changes. The keys are those of :meth:`SummaryTarget.state`."""
 
 
 def qualified_name(database: str, table: str) -> str:

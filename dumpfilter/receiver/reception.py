@@ -51,8 +51,8 @@ _ERROR = 0xFF
 _END = 0xFE
 _LONGEST_END = 9
 _ENDLESS_CONTROL = 100_000
-"""The largest number of control packets in a minute without an event between them. A server sends one heartbeat in
-each period.
+"""The number of packets without an ordinary event (such as heartbeats) in a minute above which the stream counts as
+damaged. A server sends one heartbeat in each period.
 """
 
 _CONTROL_SECONDS = 60.0
@@ -134,7 +134,9 @@ class Reception:
         self._controls = 0
         self._requested = ("", FIRST_EVENT)
         self._resumed = ("", FIRST_EVENT)
-        """The name and the end of the file at whose end the dump began; an empty name for an empty store."""
+        """The name of the received file at whose end the dump began, and the byte offset of this end. The name is empty
+        if no file was received before.
+        """
         self._readable = select.poll()
         """The poll object that tells whether the source has sent something."""
         self._is_told = True

@@ -33,16 +33,16 @@ from dumpfilter.receiver._deframe_kernels import walk
 log = logger("dumpfilter.receiver")
 
 SOURCE_FILE = "dumpfilter-source.json"
-"""The name of the file that identifies the server whose binlogs a store has."""
+"""The name of the file in a store (directory of received binlogs) that identifies the server of these binlogs."""
 
 _LOCK_FILE = "dumpfilter-source.lock"
 _FORMAT = Format(1, "store", "nothing else says whose binlogs these are; fetch into another directory")
 _BINLOG_NAME = re.compile(r"(?![-.])[^/\0]*[^/\0.]\.(?!0+\Z)[0-9]{1,18}")
 _LONGEST_SOURCE = 1 << 16
-"""The largest size of a store's :data:`SOURCE_FILE` that is read, bytes."""
+"""The largest size of the file :data:`SOURCE_FILE`, which identifies the source server, that is read, bytes."""
 _FIRST_SERVER_ID, _SERVER_IDS = 0xF0000000, 1 << 28
-"""The first of the server ids with which stores register at their sources, and the number of these ids: the highest
-sixteenth of all.
+"""The lowest of the server ids with which receivers register at servers as replicas, and the number of these ids: the
+highest sixteenth of all.
 """
 _LONGEST_NAME = 255
 """The longest name of a file on common file systems, bytes."""
@@ -297,7 +297,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
         try:
             self._note = StateFile(directory / SOURCE_FILE, StoredSource, _FORMAT)
             self.source: StoredSource | None = None
-            """The identity of the server whose binlogs the store has. None for a new store."""
+            """The identity of the server from which the binlogs in this directory come. None for a new directory."""
             if os.path.lexists(self._note.path):
                 with open_regular(self._note.path) as file:
                     self.source = self._note.decode(file.read(_LONGEST_SOURCE))

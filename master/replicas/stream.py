@@ -166,7 +166,9 @@ class ReplicaStream:
     dump.
     """
     sent: int = 0
-    """The number of bytes of the dump's events so far. Events of the type :attr:`left_out` count, too."""
+    """The number of bytes of events that the dump has yielded for the replica so far. Events of the type
+    :attr:`left_out` count, too.
+    """
     _reached: Reached = _NOWHERE
     """The binlog position up to which the replica has been sent the binlog."""
     _has_checksums: bool = False
