@@ -134,8 +134,8 @@ class ServedChannel(DumpFilterService):
             return self.opened
 
     async def opened_reader(self) -> SharedReader:
-        """Return :attr:`reader`, which is opened in another thread, because the disk may be slow. Raises BinlogError as
-        the property does.
+        """Return :attr:`reader`, the reader of the current relay log. It is opened in another thread, because the disk
+        may be slow. Raises BinlogError for a relay log that cannot be read.
         """
         return await asyncio.to_thread(lambda: self.reader)
 
@@ -272,7 +272,9 @@ class Edge:
         )
 
     def replicas(self) -> Sequence[ReplicaRow]:
-        """Return one row of SHOW REPLICAS for each slave and replica that is registered at one of the slave's ports."""
+        """Return one row of SHOW REPLICAS for each slave and replica that is registered at one of the ports at which
+        this slave serves its relay logs.
+        """
         return [
             slave.peer.row(reader.store.format_description.header.server_id)
             for served in self.channels.values()

@@ -341,8 +341,9 @@ bytes in a relay log may name millions of dropped GTIDs.
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """The description of a chunk (one message to slaves), or of a part of a chunk, for a real replica (MySQL or MariaDB
-    server). The plan lists the byte ranges of binlog events to send, and makes one message of these plain events.
+    """The description of one message to a real replica (MySQL or MariaDB server). The message has the plain binlog
+    events of a chunk (events that are sent together), or of a part of a chunk. The description lists the events' byte
+    ranges in the binlog file, and the method :meth:`messages` makes the message.
     """
 
     dropped: Dropped = NOTHING_DROPPED
@@ -448,8 +449,8 @@ class ReplicaEncoding:
     def pieces(
         self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
     ) -> Iterable[PlacedPlan]:
-        """Divide one chunk (events that are sent together) into plans, each of which can make its messages. Return the
-        plans, most often one.
+        """Divide one chunk (events that are sent together) into messages of limited size. Return a plan (description)
+        of each message, most often only one.
 
         ``plan`` lists the byte ranges of ``segment`` (scanned events) to send. The messages have stand-ins (empty
         transactions) for the dropped transactions. Only a chunk from a relay log may have so many stand-ins that it

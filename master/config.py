@@ -496,7 +496,9 @@ class MasterConfig(Model):
 
     @property
     def console_roles(self) -> Mapping[str, Role]:
-        """The roles of the users of the master's SQL console, by user name."""
+        """The roles of the users of the master's SQL console, by user name. A role decides which statements the user
+        may run.
+        """
         return {one.name: one.role for one in self.console_accounts}
 
 

@@ -412,8 +412,8 @@ class DumpFilterService:
         return self._reader
 
     async def opened_reader(self) -> SharedReader:
-        """Return :attr:`reader`. An edge (a slave that serves its relay log) opens the reader on first use. Raises
-        BinlogError as the property does.
+        """Return :attr:`reader`, through which all dumps read the binlog. An edge (a slave that serves its relay log)
+        opens the reader on first use, and raises BinlogError while it has no readable relay log.
         """
         return self.reader
 

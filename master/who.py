@@ -223,7 +223,9 @@ def peer_address(peer: str) -> Address | None:
 
 
 def _hosts(peer: Peer) -> list[str]:
-    """Return the texts that a condition on hosts compares with: the slave's address and its reported host name."""
+    """Return the texts by which a condition on hosts can select the slave ``peer``: its address, and the host name that
+    it reports. A condition selects slaves, for example for a DRAIN.
+    """
     names = [] if peer.address is None else [str(peer.address)]
     return [*names, _host(peer.host)] if peer.host else names
 

@@ -103,7 +103,7 @@ class ReplicaPorts(Protocol):
     def serving(
         self, slave: Slave, executor: Executor, directory: ConnectionDirectory
     ) -> AbstractContextManager[None]:
-        """Serve replicas while the ``with`` block runs.
+        """Serve the relay logs of ``slave`` to real replicas and to other slaves while the ``with`` block runs.
 
         ``executor`` executes the SQL statements that replicas and other clients send to the ports. ``directory`` lists
         all connections of clients, for SHOW PROCESSLIST and KILL.
@@ -208,7 +208,8 @@ def report(channel: Channel) -> dict[str, Any]:
 
 
 def write_reports(channels: Sequence[Channel], form: Literal["json", "table"], path: Path | None) -> None:
-    """Write the channels' reports to the file ``path``, or to standard output when ``path`` is None.
+    """Write the final reports of ``channels`` to the file ``path``, or to standard output when ``path`` is None. A
+    report has a channel's positions, GTID sets and counts (:func:`report`).
 
     ``form`` chooses JSON for programs or tables for people. JSON for several channels is an object whose member
     ``channels`` has the reports by channel name. Raises OutputError when the file cannot be written.

@@ -51,8 +51,9 @@ class Runner(Protocol):
     """The type of a function that runs a job in threads or on Spark. Such a function calls ``function`` with each of
     ``tasks``, and returns the results in the order of ``tasks``.
 
-    ``label`` describes the work to the user, and ``amount`` gives the job's size. If several tasks raise a
-    DumpfilterError, the error of the first of these tasks is raised. An OSError of a task is raised as a BinlogError.
+    ``label`` describes the work to the user. ``amount`` has the bytes to read and a noun for the tasks, for the
+    progress bar. If several tasks raise a DumpfilterError, the error of the first of these tasks is raised. An OSError
+    of a task is raised as a BinlogError.
     """
 
     def __call__(

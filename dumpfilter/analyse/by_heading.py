@@ -373,9 +373,10 @@ class Rates(NamedTuple):
 
 
 def rates(sums: HeadingSums) -> Rates:
-    """Return the bytes and transactions in each period of time, from sums that are also divided by table (``sums``).
+    """Return the bytes and transactions of a binlog set in each period of time, for a chart. ``sums`` has them for each
+    period and each heading (a table, a schema's statements …).
 
-    Periods are made longer if more than MOST_RATES of them contain events.
+    Periods are made longer than those of ``sums`` if more than MOST_RATES of them contain events.
     """
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)

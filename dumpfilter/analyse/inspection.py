@@ -97,8 +97,8 @@ class Large:
     """
 
     def add(self, other: Large) -> None:
-        """Add the counts of ``other``, the part of this transaction or statement in the next segment (consecutive
-        events of one file).
+        """Add the bytes, events and changes of ``other`` to this large transaction or statement. ``other`` is its
+        continuation in the next segment (consecutive events of one file).
         """
         self.time = other.time or self.time
         self.bytes_uncompressed += other.bytes_uncompressed

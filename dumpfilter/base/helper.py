@@ -86,8 +86,8 @@ class Helper:
         return answer
 
     def _receive(self) -> Any:
-        """Receive and return the helper's answer to the last request. :meth:`ask` calls the method once bytes of the
-        answer have arrived.
+        """Receive the helper process's answer to the last request, and return it. An answer is any picklable object, or
+        an exception for :meth:`ask` to raise. :meth:`ask` calls the method once bytes of the answer have arrived.
         """
         return self._connection.recv()
 

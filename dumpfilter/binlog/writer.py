@@ -62,8 +62,8 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
 
 
 def file_head(fd: FormatDescription) -> bytes:
-    """Return the first bytes of a binlog file: the magic number and the format description event ``fd``, whose
-    end_log_pos fits the event's position.
+    """Return the first bytes of a binlog file: the magic number and a copy of the format description event ``fd``, with
+    the end_log_pos and the checksum for this position.
     """
     head = bytearray(fd.raw)
     head[13:17] = (len(MAGIC) + len(head)).to_bytes(4, "little")

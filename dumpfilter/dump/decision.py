@@ -237,8 +237,9 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
 
 
 def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Decide a segment (a part of a binlog file) by each of up to 64 filters, and return the decisions in the order of
-    ``asked``. The compiled code uses one bit of a 64-bit word for each filter.
+    """Decide for each of up to 64 filters (``asked``) which events of a segment (a part of a binlog file) are sent, and
+    return the decisions in the same order. ``columns`` has the segment's events. The compiled code uses one bit of a
+    64-bit word for each filter.
     """
     flags = [one.flags for one in asked]
     # The compiled code has only the addresses of the flags, so these references keep the arrays.

@@ -74,7 +74,7 @@ class Reach:
 
     :meth:`Exclusion.overlaps` compares a Reach with one slave. The comparison shows for most slaves that the segment
     has no transaction which the slave already has, and none with the slave's own server id, which the slave itself
-    wrote. Such a slave needs no plan of its own, and shares messages with other slaves.
+    wrote. Such a slave needs no separate messages, and shares those of other slaves.
     """
 
     server_ids: set[int] = field(default_factory=set)

@@ -12,8 +12,9 @@ Three places keep the rule:
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.
-- ``dumpfilter binlog`` follows them by the decisions of the clever filter, which the index cannot know
-  (:class:`~dumpfilter.dump.set_pass.SetPass`).
+- :class:`~dumpfilter.dump.set_pass.SetPass` in ``dumpfilter binlog`` passes the end if the clever filter passed a part
+  of the prepared transaction. The clever filter follows renamed tables through the binlog, so the index cannot know its
+  decisions.
 
 docs/xa.md describes the rule for users.
 """

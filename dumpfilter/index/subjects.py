@@ -107,8 +107,8 @@ class Subjects:
         return self.count
 
     def __getitem__(self, number: int) -> Subject:
-        """Return the table or statement to which this register has given ``number``. Raises KeyError for the number of
-        a set (see :meth:`members`).
+        """Return the table or statement with the number ``number``. Raises KeyError for a number that stands for a set
+        of tables and statements (see :meth:`members`).
         """
         subject = self._known[number]
         if subject is None:
@@ -137,8 +137,8 @@ class Subjects:
         return sorted({inner for member in members for inner in self.single(member)})
 
     def since(self, first: int) -> Iterator[Subject]:
-        """Yield the tables and statements to which this register has given the numbers from ``first`` on, ascending.
-        Numbers of sets are skipped.
+        """Yield the tables and statements with the numbers from ``first`` on, ascending. A number that stands for a set
+        of tables and statements is skipped.
         """
         for number in range(first, self.count):
             if self.members(number) is None:

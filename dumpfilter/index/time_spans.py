@@ -65,5 +65,7 @@ def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
 
 
 def active_seconds(spans: TimeSpans) -> int:
-    """Return the total length of all spans in seconds, without the pauses between them."""
+    """Return the total time in which events were written, seconds: the sum of the lengths of ``spans``, without the
+    pauses between them.
+    """
     return sum(last - first for first, last in spans)

@@ -130,7 +130,9 @@ class Hop(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """The times at which transactions crossed a link, and the number of messages that they needed."""
+    """The simulated times at which transactions left the sender of a network link and arrived at its reader, and the
+    number of messages that carried them.
+    """
 
     departed: Ints
     """The time at which the last byte of each transaction left the sender, nanoseconds."""
@@ -214,13 +216,13 @@ class Received(NamedTuple):
 
 
 def cross_together(departing: Departing, hop: Hop, rates: Sequence[int | None]) -> list[Received | None]:
-    """Simulate sending the same transactions over several network links that differ from ``hop`` in their rates only.
-    This takes a fraction of the time of a call of :func:`cross` for each link.
+    """Simulate sending the same transactions (``departing``) over several network links that differ from ``hop`` in
+    their rates only. This takes a fraction of the time of a call of :func:`cross` for each link.
 
-    Return the received transactions for each of ``rates``. An item is None if this function cannot simulate the link,
-    so that the caller must call :func:`cross`. All items are None for a single rate, for links with a delay, jitter or
-    outages, without transactions, and if sizes or times are too large. An item is also None if a lag on its link is too
-    large.
+    Return for each of ``rates`` (bits per second) the lags of the received transactions and the number of messages. An
+    item is None if this function cannot simulate the link, so that the caller must call :func:`cross`. All items are
+    None for a single rate, for links with a delay, jitter or outages, without transactions, and if sizes or times are
+    too large. An item is also None if a lag on its link is too large.
     """
     sizes, dropped = departing.content.bytes, departing.dropped
     if len(rates) == 1 or hop.delay or hop.jitter or hop.downs or not len(sizes):
@@ -493,7 +495,8 @@ def _nanoseconds(seconds: float) -> int:
 
 
 class Arrived(NamedTuple):
-    """The transactions of one origin (a node that writes binlogs) that arrived at a node.
+    """The transactions of one origin (a node that writes binlogs) that arrived at a node in a run, with their commit
+    times and lags.
 
     Times are microseconds since the start of the run.
     """

@@ -100,8 +100,8 @@ class Phase(Model):
 
     @property
     def only_cuts(self) -> bool:
-        """Whether the phase has no faults other than cut links (connections between two nodes). A simulation supports
-        only this fault.
+        """Whether this phase (a period of the experiment) has no faults other than cut links (connections between two
+        nodes). A simulation supports only this fault.
         """
         return not self.silent and not self.killed and not self.links
 

@@ -135,16 +135,17 @@ class Keeper(Helper):
         )
 
     def end_if_importing(self) -> None:
-        """Kill the keeper process if it is still starting (importing dumpfilter), and the processes that it has started
-        to compile code. A call of another thread that waits for the keeper's first answer then fails.
+        """Kill the keeper (the process that starts a topology's processes) if it is still importing dumpfilter. Also
+        kill the processes that it has started to compile code. A call of another thread that waits for the keeper's
+        first answer then fails.
         """
         if not self._has_answered:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the keeper process, which kills its children that still run. In a fork of the process that started the
-        keeper, do nothing.
+        """End the keeper, the process that starts a topology's processes. The keeper then kills its children that still
+        run. In a fork of the process that started the keeper, do nothing.
         """
         if self._owner == os.getpid():
             self.end_if_importing()
@@ -234,8 +235,9 @@ class _KeeperProcess:
         return pid
 
     def _become(self, name: str, arguments: Sequence[str], log: Path, is_executed: bool) -> NoReturn:
-        """Replace this process, a new fork of the keeper, by a program. With ``is_executed`` the program is executed,
-        and ``arguments`` are its whole command line. Otherwise this process runs ``dumpfilter`` with these arguments.
+        """Replace this process, a new fork of the keeper (the process that starts a topology's processes), by a
+        program. With ``is_executed`` the program is executed, and ``arguments`` are its whole command line. Otherwise
+        this process runs ``dumpfilter`` with these arguments.
 
         If the program cannot be executed, write the reason to the log. If there can be no log, write the reason to the
         standard error of the caller of the keeper.

@@ -216,9 +216,10 @@ class References:
             node.close()
 
     def _reference(self, node: StartedServer) -> tuple[StartedServer, Sequence[StartedServer]]:
-        """Return the server with which a real replica is compared (its reference), and for each channel the hidden
-        server that applies the channel's first filter. The reference applies the last filter of each channel. For a
-        channel with only one filter the listed server is therefore the reference.
+        """Return the reference of a real replica (the server with which it is compared), and a list with the server
+        that applies the first filter of each channel. The check starts these servers, which are no nodes of the
+        topology. The reference applies the last filter of each channel. The list therefore has the reference itself for
+        a channel with only one filter.
         """
         # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
         ways: dict[tuple[str, Filters], Feed] = {}

@@ -1,6 +1,7 @@
 """The nodes of a running topology: the common part of all types, and the links to their sources.
 
-All nodes share some resources, such as directory, keeper process, passwords and server ids.
+All nodes share some resources, such as the directory, passwords, server ids, and the keeper, which starts the nodes'
+processes.
 """
 
 from __future__ import annotations

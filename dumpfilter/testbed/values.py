@@ -1,4 +1,6 @@
-"""The values that a running topology reports about its nodes and links."""
+"""The status of a running topology (a set of sources, masters and slaves for tests), its nodes, replication channels
+and links: binlog positions, lags, rates and problems.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ class _Status:
     """The base class of the statuses of a running topology, a node and a link."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
+        """Return the status of the topology, node or link as nested dictionaries that JSON can represent, by field
+        name.
+        """
         return asdict(self, dict_factory=_plain)
 
 

@@ -61,10 +61,11 @@ there is one interval, because suggestions do not use times.
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
+    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files). The traffic
+    is counted by the condition under which a filter sends it, such as "this table is sent".
 
-    Each thread has separate counts and cached filter results, so that each filter is evaluated only once per table and
-    thread.
+    Each thread has separate counts and cached results of :attr:`filters`, so that each filter is evaluated only once
+    per table and thread.
     """
 
     filters: Sequence[ReplicationFilter] | None

@@ -488,7 +488,9 @@ def _ruled(slave: Slave, rule: Rule) -> Slave:
 
 
 class _Trial(NamedTuple):
-    """The effect of adding one more rule (``candidate``) to a slave's filter."""
+    """A rule (``candidate``) that may be added to a slave's filter, with its effect: the bytes that the rule saves
+    (``saved``), and the score by which rules are compared.
+    """
 
     candidate: Candidate
     saved: int

@@ -263,8 +263,8 @@ class ReloadingTls:
             return self._tls
 
     def _changed(self) -> list[tuple[object, ...]]:
-        """Return name, inode, size and change time of each file that exists. The list differs after a file is changed,
-        replaced or removed.
+        """Return name, inode, size and change time of each TLS file that exists, such as the certificate. The list
+        differs after a file is changed, replaced or removed.
         """
         found: list[tuple[object, ...]] = []
         for path in filter(None, self._files):

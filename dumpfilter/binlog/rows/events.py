@@ -59,8 +59,8 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A table that a Table_map event described, as an entry of a :class:`LayoutTable`, the cache of tables and their
-    rows' layouts.
+    """A table that a Table_map event described, as an entry of a :class:`LayoutTable`. This cache has tables, and the
+    layouts (columns and sizes) of their row images.
 
     The cache numbers the columns of all tables in it. ``first_column`` is the number of this table's first column, and
     its other columns have the numbers after that.

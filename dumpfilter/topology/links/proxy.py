@@ -90,8 +90,8 @@ class _End(asyncio.BufferedProtocol):
         """Whether the end of the stream has been written to the socket."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to read the socket, which is now connected, and write to it the bytes that have already crossed the
-        link. asyncio calls the method.
+        """Begin to read this end's socket, which is now connected, and write to it the bytes that have already crossed
+        the link from the other end. asyncio calls the method.
         """
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -106,8 +106,8 @@ class _End(asyncio.BufferedProtocol):
         self.update_reading()
 
     def update_reading(self) -> None:
-        """Start or stop reading the socket. The socket is read while the link is up, the link accepts bytes, and the
-        socket at the other end takes the bytes.
+        """Start or stop reading this end's socket. The socket is read while the link is up, the link accepts bytes, and
+        the socket at the other end takes the bytes.
         """
         if self._transport is not None and self._is_read and not self._has_read_all:
             is_wanted = self._link.accepts(self._line) and self.other._takes
@@ -166,8 +166,8 @@ class _End(asyncio.BufferedProtocol):
             self._link.update()
 
     def deliver(self) -> None:
-        """Write the bytes that have crossed the link to the socket, and set the timer for the bytes that cross next. Do
-        nothing while the link is cut or silent.
+        """Write to this end's socket the bytes that have crossed the link from the other end, and set the timer for the
+        next bytes. Do nothing while the link is cut or silent.
 
         If a cut is planned after a number of bytes (:meth:`Link.cut_after`), and these have been written, the cut
         begins.
@@ -200,7 +200,8 @@ class _End(asyncio.BufferedProtocol):
         self._link.cut_as_planned()
 
     def _complete(self, transport: asyncio.Transport) -> None:
-        """Write the end of the stream to the socket. If the stream in the other direction has also ended, close the
+        """Write the end of the stream that has crossed the link to this end's socket, whose asyncio transport is
+        ``transport``. If the stream in the other direction, from this socket over the link, has also ended, close the
         connection.
         """
         with contextlib.suppress(OSError):
