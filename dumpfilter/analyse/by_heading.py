@@ -207,7 +207,7 @@ its sums.
 
 
 class Volume(NamedTuple):
-    """A number of events, with their bytes in the binlog files and without compression."""
+    """A number of events, their bytes in the binlog files, and the bytes that they take without compression."""
 
     events: int
     bytes: int

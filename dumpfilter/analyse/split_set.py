@@ -100,7 +100,9 @@ class NamedBinlog(_Model):
 
     @model_validator(mode="after")
     def _check_names(self) -> NamedBinlog:
-        """Raise ValueError for a file name that a split does not make. This check keeps paths inside the directory."""
+        """Raise ValueError for a file name that ``dumpfilter split`` does not make. This check keeps paths inside the
+        directory of the split.
+        """
         for part in self.parts:
             base, _, number = part.name.rpartition(".")
             if "/" in part.name or "\0" in part.name or base != f"{self.name}-bin" or not number.isdigit():

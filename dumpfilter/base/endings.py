@@ -1,4 +1,6 @@
-"""Handling of the signals that end a process (SIGINT from Ctrl-C, SIGTERM, SIGHUP) during a part of the program."""
+"""Handling of the signals that end a process (SIGINT from Ctrl-C, SIGTERM, SIGHUP) during a part of the program. The
+signals can be turned into an exception, be deferred or be ignored, so that the part can remove its files.
+"""
 
 from __future__ import annotations
 

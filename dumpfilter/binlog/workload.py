@@ -156,8 +156,8 @@ class _Table(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """A transaction of a generated binlog set, for :func:`written`, which sets its GTID, times, end_log_pos and
-    checksums.
+    """A transaction of a generated binlog set: the bytes of its events, and where each event begins. :func:`written`
+    sets its GTID, times, end_log_pos and checksums.
     """
 
     data: bytes

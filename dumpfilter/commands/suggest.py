@@ -8,7 +8,9 @@ from dumpfilter.spark_jobs.options import SuggestOptions
 
 
 class SuggestSettings(shared.JsonOption):
-    """The options that only ``dumpfilter suggest`` has, about its output."""
+    """The options that only ``dumpfilter suggest`` has: how many tables it lists, whether lint checks its rules, and
+    whether it prints JSON.
+    """
 
     top: int = setting(10, min=1)
     """How many tables to list, the largest first."""

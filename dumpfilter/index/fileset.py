@@ -494,7 +494,8 @@ def _keep(memory: npt.NDArray[np.uint8]) -> None:
 
 class ScanOptions(TypedDict, total=False):
     """The keyword arguments that a :class:`SegmentReader` passes on to its base class :class:`FileScanner`, which
-    describes them.
+    describes them. They say what the scan verifies, parses and decompresses, and which XA transactions are prepared at
+    its start.
     """
 
     verify: bool
@@ -508,7 +509,8 @@ class SegmentReader(FileScanner):
 
     ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on.
     ``segment_size`` is the largest size of a segment, bytes. A segment of one larger event exceeds this size. The
-    ``options`` are those of :class:`FileScanner`.
+    ``options`` are further parameters of :class:`FileScanner`, such as ``verify``, which tells whether checksums are
+    verified.
     """
 
     def __init__(

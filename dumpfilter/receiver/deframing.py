@@ -51,7 +51,7 @@ class Deframer:
         stream: the connection, after the command that begins the dump.
         where: returns the binlog file and the position of the next event. The position is checked against the events,
             and error texts name both.
-        buffer_size: the size of each of the two buffers, bytes.
+        buffer_size: the size of each of two buffers, bytes: one for the received packets, one for the extracted events.
     """
 
     def __init__(

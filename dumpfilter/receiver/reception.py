@@ -207,8 +207,8 @@ class Reception:
         """Let the master's asyncio loop ``turns`` receive events in place of this thread. The loop stores them and
         sends them to the slaves.
 
-        Return when much data arrives, or when an item arrives that the receiving thread must process, such as one large
-        event. Return this item, or None if there is none.
+        Return when much data arrives, or when the source sends something that the receiving thread must process: one
+        large event, or a control packet such as an error. Return this item, or None if there is none.
         """
         full, left, deframer = 0, None, self._deframer
 

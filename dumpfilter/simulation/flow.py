@@ -775,7 +775,8 @@ class Schedule:
         return self._departing(tuple(way), sent)
 
     def _passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
-        """Simulate sending this binlog's transactions over consecutive links (``hops``), each with its filter.
+        """Simulate sending the transactions of this origin's binlog over consecutive links (``hops``), each with its
+        filter.
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
@@ -786,12 +787,14 @@ class Schedule:
 
     def with_overhead(self, hop: Hop) -> Hop:
         """Return a copy of the link ``hop`` whose ``message_overhead`` is the number of bytes that each gRPC message
-        adds to this binlog's events. The number is 0 for a link that carries MySQL's protocol.
+        adds to the events of this origin's binlog. The number depends on whether MySQL or MariaDB wrote the binlog, and
+        is 0 for a link that carries MySQL's protocol.
         """
         return hop._replace(message_overhead=self.overhead if hop.message else 0)
 
     def _reached(self, hops: tuple[Hop, ...]) -> Ints:
-        """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
+        """Return the time at which each transaction of this origin's binlog reaches the end of consecutive links,
+        nanoseconds.
 
         ``hops`` are the links with their filters. Without links the result is the time of the commit. A master or slave
         of dumpfilter reports to a slave the transactions that the filter drops. For such a transaction the result is

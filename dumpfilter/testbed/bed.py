@@ -1,7 +1,8 @@
-"""The running topology: its nodes (servers, masters, slaves) and the links between them, waiting, checks, and its end.
+"""A running topology: its nodes (servers, masters, slaves) and the links between them. A :class:`Testbed` starts the
+nodes, waits until they have caught up, checks their data, and ends their processes.
 
-The check is about the law of dumpfilter. Filtering between the server that wrote a binlog and a node must be invisible
-to the node's data, position and GTID set. A monitor measures lags and bytes over the run.
+The check is whether the law of dumpfilter holds. By this law, filtering between the server that wrote a binlog and a
+node must be invisible to the node's data, position and GTID set. A monitor measures lags and bytes over the run.
 """
 
 from __future__ import annotations

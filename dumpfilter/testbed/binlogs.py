@@ -1,7 +1,8 @@
 """The binlog files of a topology's nodes, and how far the readers of these files are behind.
 
-A set of files has names, sizes, an end, and the times at which the end advanced. A real replica's reported position can
-be too early, so its position is found by its GTIDs.
+A :class:`WatchedSet` has the paths and sizes of a node's files, and records the times at which the end of the binlog
+advanced. From these times the lags of readers are computed. A real replica's reported position can be too early, so its
+position is found by its GTIDs.
 """
 
 from __future__ import annotations

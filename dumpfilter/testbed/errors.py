@@ -1,4 +1,6 @@
-"""The errors of a running topology."""
+"""The errors of a running topology (the processes of servers, masters and slaves in a test), such as a node that does
+not run or has not caught up.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from dumpfilter.base.errors import ConnectionLost, DirectoryBusy, DumpfilterErro
 
 
 class TestbedError(DumpfilterError):
-    """The base class of errors about a running topology."""
+    """The base class of errors about a running topology, which is the processes of servers, masters and slaves in a
+    test.
+    """
 
     __test__ = False
 

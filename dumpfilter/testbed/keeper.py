@@ -188,8 +188,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _KeeperProcess:
-    """The keeper's own side of the connection to the process that started it. It serves requests to start a topology's
-    processes, and to end them.
+    """The keeper (the parent of all processes of a topology), as it runs in its own process. It serves the requests of
+    the process that started it to start a topology's processes, and to end them.
     """
 
     def __init__(self, caller: Connection) -> None:
@@ -202,11 +202,13 @@ class _KeeperProcess:
             signal.signal(number, signal.SIG_IGN)
 
     def run(self) -> None:
-        """Serve requests until the caller (the process that started the keeper) has ended."""
+        """Serve requests to start and end a topology's processes until the caller, the process that started this one,
+        has ended.
+        """
         serve(self._caller, lambda method, *arguments: getattr(self, method)(*arguments))
 
     def close(self) -> None:
-        """Kill all child processes of the keeper."""
+        """Kill all child processes of the keeper, which are the processes of topologies."""
         for pid in self._children:
             os.killpg(pid, signal.SIGKILL)
         for pid in tuple(self._children):

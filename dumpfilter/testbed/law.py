@@ -156,9 +156,9 @@ class References:
     """The references of a topology's real replicas (MySQL or MariaDB servers). A reference is a hidden server that
     filters for itself, and is compared with its replica.
 
-    Each channel of a reference starts at the unfiltered source. If the replica's channel has several filters on the
-    way, a chain of hidden servers applies them. The reference applies the last filter. The first check of a replica
-    starts these servers, which run until :meth:`close`.
+    Each channel of a reference starts at the unfiltered source. If the replica's channel receives the source's events
+    through several filters, a chain of hidden servers applies these filters. The reference applies the last one. The
+    first check of a replica starts these servers, which run until :meth:`close`.
     """
 
     def __init__(self, ground: Ground) -> None:

@@ -618,5 +618,7 @@ class ReplicaServer(ClientPort):
         return await asyncio.wrap_future(done)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the executor for the SQL statements of a user of the port."""
+        """Return the executor for the SQL statements that a client of this replication port sends, logged in as
+        ``user``.
+        """
         return ReplicaStatements(self.executor, answers.Source(self.service.store))

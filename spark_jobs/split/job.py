@@ -250,8 +250,8 @@ class SplitOptions(SplitSettings):
 
 
 class OutputFile(NamedTuple):
-    """A binlog file that the split writes, with the events at its beginning and its entry in the manifest (the list of
-    written files).
+    """A file of one of the binlog sets into which a split divides its source. It has the file's first bytes, the format
+    description event of the source file, and the file's entry in the manifest (the list of written files).
     """
 
     head: bytes
@@ -454,8 +454,8 @@ class _Gtids:
 
     @property
     def text(self) -> str | None:
-        """The GTIDs as text. None if the first file of the binlog set that is split does not record the GTIDs of
-        earlier files.
+        """The GTIDs of the output's earlier files, as text. None if the first file of the binlog set that is split does
+        not record the GTIDs of the files before it. An output is a binlog set that the split writes.
         """
         if not self._event:
             return None

@@ -264,7 +264,9 @@ class Specification:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the binlogs that the split writes even if they receive no event."""
+        """The names of the binlogs that the specification file defines. The split writes them even if they receive no
+        event.
+        """
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:

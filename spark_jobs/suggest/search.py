@@ -463,8 +463,9 @@ class Search:
         """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule drops nothing,
         return the slave unchanged.
 
-        The slave is also returned unchanged for a candidate with ``keeps_database`` (the rule passes CREATE DATABASE)
-        if the slave has effective rules (MySQL's worklog 2516). No such rule can be written.
+        The slave is also returned unchanged if it has effective rules (MySQL's worklog 2516) and ``candidate`` has
+        ``keeps_database``. Effective rules decide by the tables that a statement changes, and cannot express such a
+        candidate's rule, which passes CREATE DATABASE.
         """
         definition, passing = slave.definition, self._passing(slave.flags)
         changed = [number for number in self._changed_by(candidate) if passing[number]]

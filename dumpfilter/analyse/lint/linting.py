@@ -323,8 +323,8 @@ def _option(rule: Rule) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Divide ``rules`` into the first ones, which lint can compare with all ``names`` of the set in bounded time, and
-    the rest. At least one rule is compared.
+    """Divide ``rules`` into the first ones, which lint can compare in bounded time with all ``names`` (databases and
+    tables) of the binlog set, and the rest. At least one rule is compared.
 
     Return the list of the first rules, and a list with a note for each other rule, which says that lint has not
     compared this rule. The notes have equal texts, so that they are joined into one warning.

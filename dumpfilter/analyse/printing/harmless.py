@@ -277,8 +277,9 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
 
 
 def lacking(key: Key) -> Form:
-    """Return the form of a statement that cannot run because the target (the server that runs the printed text) lacks
-    the object with this key (type, database, name). The form is a comment.
+    """Return the form in which to print a statement that cannot run, because the target lacks the object with this key
+    (type, database, name). The statement becomes a comment, which names the object. The target is the server that runs
+    the printed text.
     """
     return Form(
         f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "

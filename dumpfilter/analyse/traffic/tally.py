@@ -451,8 +451,8 @@ class _Group(NamedTuple):
 
 
 class _Filters:
-    """All filters with rules under which a tally counts the traffic. Filters with equal verdicts (send, drop or
-    undecided) are evaluated together.
+    """All filters with rules for which a :class:`Tally` counts the bytes and events that the filter sends. Filters with
+    equal verdicts (send, drop or undecided) are evaluated together.
     """
 
     def __init__(self, filters: Sequence[TableFlags]) -> None:

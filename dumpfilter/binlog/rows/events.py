@@ -115,8 +115,8 @@ class LayoutTable:
 
     @property
     def column_count(self) -> int:
-        """The number of cached columns, of all tables and layouts. Callers start a new cache when the number becomes
-        too large.
+        """The number of cached columns: the columns of all tables, and those of all layouts of row images. Callers
+        start a new cache when the number becomes too large.
         """
         return len(self.described) + self._column_count
 

@@ -156,7 +156,7 @@ def json_tree(data: bytes) -> JsonNode:
 
 
 class _Reader:
-    """A reader of one binary JSON value."""
+    """A decoder of one binary JSON value to a tree of lists, dicts and scalars (:data:`JsonNode`)."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -155,8 +155,8 @@ class Style(NamedTuple):
         """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
         bytes has at most ``a + b * n`` bytes. The texts before and after each value (``around``) are not counted.
 
-        The limit does not hold for the forms PENDING and TOGETHER, whose texts Python code makes instead of compiled
-        code.
+        The limit does not hold for the conversions (``form``) PENDING and TOGETHER, whose texts Python code makes
+        instead of compiled code.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0

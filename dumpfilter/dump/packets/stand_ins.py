@@ -499,9 +499,10 @@ def with_stand_ins(
 
 
 def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
-    """Return the Gtid events of the stand-ins (empty transactions) for a MySQL replica, with the offset and length of
-    each. Read the Gtid events of transactions in the file. Make those of transactions that the file only names in a Gap
-    event, a relay log's note about dropped transactions.
+    """Return the Gtid events of the stand-ins (empty transactions) in place of ``dropped`` for a MySQL replica, with
+    the offset and length of each. Read the Gtid events of transactions in the file by ``read``. Make those of
+    transactions that the file only names in a Gap event, a relay log's note about dropped transactions. ``key_of``
+    turns the index of a GTID source into its UUID and tag.
     """
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
@@ -521,8 +522,9 @@ def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: R
 
 
 def _mariadb_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> _Gtids:
-    """Make the Gtid events of the stand-ins (empty transactions) for a MariaDB replica. Return them with the offset and
-    length of each.
+    """Make the Gtid events of the stand-ins (empty transactions) in place of ``dropped`` for a MariaDB replica. Return
+    them with the offset and length of each. ``key_of`` turns the index of a GTID source into its domain id and server
+    id.
     """
     event, n = _mariadb_gtid(fd.checksum), len(dropped.place)
     domain, server = _keys(dropped, key_of).T
@@ -620,8 +622,9 @@ class StandInSizes:
         return self._mysql(segment)
 
     def take_stretches(self) -> Stretches:
-        """Return the counts of replication domains for the parts of the binlog since the last call of this method, and
-        begin to count anew. The counts limit the number of stand-ins (empty transactions) of a MariaDB replica.
+        """Return the counts of replication domains in the stretches since the last call of this method, and begin to
+        count anew. A stretch is a part of the binlog that no run of dropped transactions crosses. The counts limit the
+        number of stand-ins (empty transactions) of a MariaDB replica.
         """
         found, self._stretches = self._stretches, Stretches()
         return found
