@@ -436,7 +436,7 @@ def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
 
 def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptions) -> None:
     """Scan a file from the offset ``index.end`` to the end of ``part``, and write the data found (such as the ends of
-    ranges) into ``index``.
+    ranges) into ``index``. A range is a sequence of complete transactions, which one task reads.
 
     The end of the last range is not added to ``index.bounds``. If ``options`` say that damage is to be skipped, the
     scan detects every damage that a later pass would detect. Raises BinlogError with file and position for damage, and
@@ -814,8 +814,8 @@ def _read_guessed(
 
 
 def _joined(parts: Sequence[FileIndex]) -> FileIndex:
-    """Return the index (the data about transactions and ranges) of a whole file. ``parts`` has the indexes of all
-    ranges of the file, in order.
+    """Return the index of a whole file, such as the number and the times of its transactions. ``parts`` has the indexes
+    of all ranges (sequences of transactions) of the file, in order.
     """
     return replace(
         parts[-1],

@@ -47,7 +47,8 @@ after the other.
 
 @dataclass(frozen=True, kw_only=True)
 class CountRanges(ReadRanges):
-    """A picklable task for threads or Spark, which counts the bytes and events of each transaction under all filters.
+    """A picklable task for threads or Spark, which counts for each transaction the bytes and events that each of
+    ``filters`` passes.
 
     The task reads some ranges. A range is a part of a binlog file with complete transactions.
     """

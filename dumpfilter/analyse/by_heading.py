@@ -364,7 +364,7 @@ class Rate(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """The bytes and transactions of a binlog set over time, for a chart."""
+    """The bytes and transactions of a binlog set in each period of time with traffic, for a chart."""
 
     bucket_seconds: int = 1
     """The length of a period, seconds. It is chosen so that at most MOST_RATES periods have traffic."""

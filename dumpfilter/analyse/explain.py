@@ -278,7 +278,9 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
 
 
 class PathStep(NamedTuple):
-    """One step in the evaluation of a replica's rules for a statement, as in the flow chart of the MySQL manual."""
+    """One step in the evaluation of a replica's rules for a statement, as in the flow chart of the MySQL manual. The
+    tuple has the step's result, the name that was compared, the rule, and the consequence.
+    """
 
     text: str
     """The result of this step in the manual's words, for example that a table rule matches."""

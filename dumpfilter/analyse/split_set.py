@@ -85,7 +85,9 @@ class BinlogPart(_Model):
 
 
 class NamedBinlog(_Model):
-    """One of the binlog sets that a split wrote, for example the set of one schema."""
+    """One of the binlog sets that ``dumpfilter split`` wrote, for example the set of one schema. The object has the
+    name, the filter rules and the files of the set.
+    """
 
     name: str
     """The set's name, with which its file names begin: ``<name>-bin.000001`` and so on, and ``<name>-bin.index``."""
@@ -147,8 +149,8 @@ class Manifest(_Model):
     """Whether the split verified the checksums of all events that it read."""
 
     def binlog(self, name: str) -> NamedBinlog:
-        """Return the binlog set of this split whose name, or whose schema, is ``name``. Raises OutputError if there is
-        none.
+        """Return the binlog set whose name, or whose schema, is ``name``, among those that ``dumpfilter split`` wrote.
+        Raises OutputError if there is none.
         """
         for one in self.binlogs:
             if name in (one.name, one.schema_name):

@@ -268,9 +268,8 @@ def run_command(given: RunSettings) -> None:
     r"""Run an experiment for real, and measure lag and bytes.
 
     An experiment compares variants, such as a filter on the master and a filter on the slave. Each variant runs with
-    real processes over links with limited rate and delay. The HTML page in the
-    directory ``--output`` shows a simulation beside each measurement. Ctrl-C
-    ends everything, and writes nothing.
+    real processes over links with limited rate and delay. The HTML page in the directory ``--output`` shows a
+    simulation beside each measurement. Ctrl-C ends everything, and writes nothing.
 
     Examples:
 

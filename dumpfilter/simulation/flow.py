@@ -513,7 +513,9 @@ class Arrived(NamedTuple):
 
     @property
     def received(self) -> Ints:
-        """The time at which each transaction arrived. The values never decrease."""
+        """The time at which each transaction arrived at the node, microseconds since the start of the run. The values
+        never decrease.
+        """
         received: Ints = self.committed + self.lags
         return received
 

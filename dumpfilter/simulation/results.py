@@ -50,7 +50,9 @@ class Method(enum.StrEnum):
 
 
 class Basis(enum.StrEnum):
-    """A kind of event that ends a transaction's lag on a node: the node received the transaction, or applied it."""
+    """The end of the lag that a run measures for each transaction on a node. The lag ends when the node has received
+    the transaction, or has applied it.
+    """
 
     RECEIVED = "received"
     APPLIED = "applied"

@@ -78,11 +78,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Search:
-    """The request to find the slowest rate, or the longest delay, of links with which a node's lag stays within the
-    limit.
+    """The request to find the slowest rate, or the longest delay, of links with which a node's lag stays within
+    :attr:`Options.limit`.
 
     The search gives one answer for each group of equal nodes that receive transactions over a link whose rate or delay
-    it varies.
+    it varies. Equal nodes have equal links and filters on the way to them.
     """
 
     what: str
@@ -214,9 +214,9 @@ class _Simulation:
         return dict(chain.from_iterable(self.run(outcomes, tasks)))
 
     def _family(self, group: Group) -> _Family:
-        """Return the load (factor of the pace of commits) and the routes of a group of equal nodes. Groups with an
-        equal result are computed together. If several filters of the plan pass the same events, the routes get the
-        first one of these filters, so that more results are equal.
+        """Return the load (factor of the pace of commits) and the routes (sequences of links) of a group of equal
+        nodes. Groups with an equal result are computed together. If several of the topology's filters pass the same
+        events, the routes get the first one of these filters, so that more results are equal.
         """
         schedules = self.schedules[group.setting.load]
         firsts = [schedules[route.origin].traffic.first_equal for route in group.routes]
@@ -243,10 +243,12 @@ class _Simulation:
         return self._flows(load, [routes])[0]
 
     def search(self, search: Search) -> list[Found]:
-        """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within the limit.
+        """Search for the slowest rate, or the longest delay, of links with which a node's lag stays within
+        :attr:`Options.limit`.
 
-        Return one answer for each group of equal nodes. If the search varies one link only, nodes that receive nothing
-        over this link are left out.
+        Return the found value, and the greatest lag with it, for each group of equal nodes (nodes with equal links and
+        filters on the way to them). If the search varies one link only, nodes that receive nothing over this link are
+        left out.
         """
         setting = search.setting
         nodes = [
@@ -274,10 +276,10 @@ class _Simulation:
 
     def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
         """Search by bisection for the slowest rate, or the longest delay, of links with which the lag of ``node`` stays
-        within the limit.
+        within :attr:`Options.limit`.
 
         Return the found rate (bits per second) or delay (microseconds), and the node's greatest lag with it,
-        microseconds. Both are None if no value keeps the lag within the limit. Only values with at most three
+        microseconds. Both are None if no value keeps the lag within this limit. Only values with at most three
         significant digits are tried.
         """
 
@@ -310,7 +312,9 @@ def _traffic_of(load: float, routes: Iterable[Route]) -> str:
 
 
 def source_figures(name: str, traffic: SetTraffic) -> SourceFigures:
-    """Return the figures of the binlog set ``traffic``, which the node ``name`` wrote."""
+    """Return the figures of the binlog set ``traffic``, which the node ``name`` wrote. They are the set's files, bytes,
+    transactions, server version and time span.
+    """
     times = traffic.time
     return SourceFigures(
         node=name,

@@ -202,7 +202,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Raise NodeIsDown if a node does not run. Recordings (replayed binlogs) and workloads (generated binlogs) are
         excepted, because they may pause.
 
-        With ``running_only`` nothing is checked.
+        With ``running_only`` nothing is checked, because the caller then leaves out nodes that do not run.
         """
         down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
         if down and not running_only:

@@ -235,7 +235,9 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
 
 
 class _Request(socketserver.StreamRequestHandler):
-    """The handler of one connection to the control socket, which carries one request."""
+    """The handler of one connection to a topology's control socket, by which commands control the topology. The
+    connection carries one request.
+    """
 
     server: ControlServer
 

@@ -128,8 +128,8 @@ class Experiment(Model):
 
 
 def load_experiment(path: Path) -> Experiment:
-    """Read an experiment from a TOML file and check it. Raises OptionError, which names the file and the key, for an
-    invalid experiment.
+    """Read an experiment from a TOML file and check it. An experiment compares ways to bring the binlog to the slaves.
+    Raises OptionError, which names the file and the key, for an invalid experiment.
     """
     file = load_toml(path, Experiment)
     try:

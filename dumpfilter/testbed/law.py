@@ -261,8 +261,9 @@ class References:
         return found
 
     def _unfiltered(self, origin: TestbedNode) -> TestbedNode:
-        """Return the node from which a reference reads the whole binlog of ``origin``, the node that wrote the binlog.
-        That is ``origin`` itself if it is a server, and otherwise a master.
+        """Return the node from which a reference (a server that filters for itself, for comparison with a replica)
+        reads the whole binlog of ``origin``, the node that wrote the binlog. That is ``origin`` itself if it is a
+        server, and otherwise a master.
         """
         if isinstance(origin, SqlNode):
             return origin

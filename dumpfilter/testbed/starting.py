@@ -1,4 +1,7 @@
-"""The start of a topology. This module imports little, so that the keeper's imports begin at once."""
+"""The start of a topology: servers, masters and slaves for a test, and the links between them.
+
+This module imports little. The keeper, the process that starts the other processes, thus begins its imports at once.
+"""
 
 from __future__ import annotations
 

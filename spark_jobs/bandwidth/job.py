@@ -2,9 +2,9 @@
 
 One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.traffic.tally`).
 
-1. The driver divides the files into ranges of complete transactions. 2. Each task measures a group of
-ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`). 3. The driver merges the measurements, and computes each
-slave's traffic (:class:`Evaluate`).
+1. The driver divides the files into ranges of complete transactions.
+2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
+3. The driver merges the measurements, and computes each slave's traffic (:class:`Evaluate`).
 
 The measurements can be used for other filters, too, so a later job can start with step 3. The measurements hold a
 tally: bytes and events counted by the condition under which a filter sends them, such as "this table is sent". One row

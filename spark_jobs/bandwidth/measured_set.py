@@ -224,8 +224,9 @@ def _is_plain(segment: Segment) -> bool:
 
 
 def _taken(tally: Tally, schema_bytes: Counter[str] | None) -> Facts:
-    """Take the traffic counts from the counter ``tally``. From these counts compute the bytes that a split by schema
-    writes for each schema, and add them to ``schema_bytes`` (None: the caller counts these bytes in another way).
+    """Take the counts of bytes and events from the counter ``tally``, and return them. From these counts compute the
+    bytes that a split by schema writes for each schema, and add them to ``schema_bytes``. With None the caller adds
+    them, after it has assigned each event to its schemas.
 
     With ``schema_bytes``, all counted events must come from plain segments (parts of a file for which :func:`_is_plain`
     is true). Only in such segments does a schema's binlog get the same bytes as a slave whose filter sends only this

@@ -95,7 +95,7 @@ class Month(Model):
 
 
 class Totals(Model):
-    """The sums over all slaves, except for slaves whose filters pass nothing.
+    """The bytes that all slaves together receive and save, without the slaves whose filters pass nothing.
 
     Such filters probably have misspelled rules, and would otherwise count as the largest saving.
     """

@@ -1,4 +1,5 @@
-"""The tasks of a split, which run on Spark or threads, and the plan that they pass to each other.
+"""The tasks of a split, which run on Spark or threads, and the plan that they pass to each other. A split divides one
+binlog set, the source, into several binlog sets, the outputs.
 
 A :class:`PlanRange` task plans which bytes of a range (a sequence of complete transactions in a source file) each
 output receives. A :class:`WriteRange` task copies these bytes to the output files.

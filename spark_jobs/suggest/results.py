@@ -129,8 +129,8 @@ _REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
-    """Print the tables with the most bytes, and the suggested rules for each slave. ``top`` is the maximum number of
-    tables to list.
+    """Print the tables with the most bytes, and for each slave the filter rules suggested to save bytes. ``top`` is the
+    maximum number of tables to list.
     """
     console.print(
         f"[bold]{human_files(found.files)}[/], {human_bytes(found.bytes)} of events, "

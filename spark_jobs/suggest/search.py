@@ -1,4 +1,4 @@
-"""The greedy search for the few rules that save most: it repeatedly adds the best remaining rule.
+"""The greedy search for the few filter rules that save most bytes. It repeatedly adds the best remaining rule.
 
 The candidates are rules for a database, for a table, and for tables with a common name prefix. A rule that drops
 everything would save most. The search therefore multiplies the saved bytes by the fraction of tables that are still
@@ -87,8 +87,8 @@ _PREFIX = re.compile(r"_|(?<=\D)(?=\d)")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rule that the search for suggestions tries: it ignores the tables of a database, one table, or tables with a
-    common name prefix.
+    """A rule that the search for rules that save bytes tries. The rule ignores the tables of a database, one table, or
+    tables with a common name prefix.
     """
 
     database: str | None
@@ -147,8 +147,8 @@ class Candidate:
 def candidates(
     weights: Mapping[TableSubject, int], kept: Iterable[TableSubject] = ()
 ) -> list[tuple[Candidate, int]]:
-    """Return the rules that a search for suggestions tries, each with the total bytes of the tables that the rule
-    ignores.
+    """Return the rules that a search for rules that save bytes tries, each with the total bytes of the tables that the
+    rule ignores.
 
     ``weights`` has the bytes of each table. No rule ignores a table in ``kept`` or a table of the servers' own schemas.
     Of each kind of rules, the 60 with the most bytes are returned.
@@ -237,8 +237,8 @@ _MOST_REJECTED = 20
 
 @dataclass(frozen=True)
 class Slave:
-    """One slave, or several with equal filters, and the traffic that one of them receives. The search adds rules to
-    ``definition``.
+    """One slave, or several with equal filters, and the traffic that one of them receives. The search for rules that
+    save bytes adds rules to ``definition``, which has the slave's filter.
     """
 
     names: tuple[str, ...]
@@ -263,8 +263,8 @@ class Slave:
 
 
 class Found(NamedTuple):
-    """The result of a search: the suggested rules, best first, and the rules rejected because they would break
-    replication.
+    """The result of a search for rules that save bytes for a slave: the suggested rules, best first, and the rules
+    rejected because they would break replication.
     """
 
     stages: Sequence[Slave]
@@ -339,8 +339,9 @@ class Search:
         )
 
     def plan(self, slave: Slave, most: int) -> Found:
-        """Return at most ``most`` rules that together save most for a slave, best first. The result also has the slave
-        with its traffic after each rule, and the rejected rules. Rules are rejected if they would break replication.
+        """Return at most ``most`` rules that together save most bytes for a slave, best first. The result also has the
+        slave with its traffic after each rule, and the rejected rules. Rules are rejected if they would break
+        replication.
         """
         stages, rules = [slave], list[Rule]()
         rejected: dict[Candidate, RejectedRule] = {}

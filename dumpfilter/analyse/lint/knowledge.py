@@ -57,10 +57,11 @@ NO_FACTS = StatementFacts(StatementKind.OTHER)
 
 @dataclass(frozen=True)
 class SetEvent:
-    """An event that lint examines: the first event of a table or statement, or a statement that changes a definition.
+    """An event with which lint checks filters: the first event of a table or statement, or a statement that changes a
+    definition.
 
-    After each change of a table's definition, the next event of the table is listed again, and so is the next event of
-    each statement that names the table.
+    After each change of a table's definition, the next event of the table is collected again, and so is the next event
+    of each statement that names the table.
     """
 
     subject: Subject
@@ -76,7 +77,7 @@ class SetKnowledge:
     """The data about a binlog set with which lint can check any number of filters."""
 
     events: list[SetEvent] = field(default_factory=list)
-    """The events that lint examines, in binlog order."""
+    """The events with which lint checks filters, in binlog order."""
     databases: dict[str, SetEvent] = field(default_factory=dict)
     """The databases that events name, and the default databases of statements, each with its first event."""
     tables: dict[tuple[str, str], SetEvent] = field(default_factory=dict)
@@ -110,8 +111,8 @@ class SetKnowledge:
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:
-    """Return lint's data for a binlog set of which only the subjects (tables and statements) are known, without
-    positions and order.
+    """Return the data with which lint checks filters, for a binlog set of which only the subjects (tables and
+    statements) are known, without positions and order.
 
     ``is_whole`` tells whether ``subjects`` includes all subjects of the set.
     """
@@ -169,8 +170,8 @@ def gather(binlogs: BinlogSet, *, verify: bool = True, console: Console | None =
 
 
 class Gatherer:
-    """A collector of the events of a binlog set that lint needs. The caller adds the set's segments (consecutive events
-    of one file), and ``knowledge`` has the collected events.
+    """A collector of the events of a binlog set with which lint checks filters. The caller adds the set's segments
+    (consecutive events of one file), and ``knowledge`` has the collected events.
 
     For each table, and each statement that changes rows, only the first event is collected, and again the first one
     after each change of a table's definition. Definitions (such as CREATE TABLE) are collected each time, but at most
@@ -201,13 +202,16 @@ class Gatherer:
         self._xa: set[int] = set()
 
     def add(self, events: OpenedEvents) -> None:
-        """Collect the events that lint needs from the next segment (consecutive events of one file)."""
+        """Collect from the next segment (consecutive events of one file) the events with which lint checks filters.
+
+        They are the first event of each table and statement, and definitions such as CREATE TABLE.
+        """
         for row in self._interesting(events):
             self._add(row, events)
 
     def _interesting(self, events: OpenedEvents) -> list[int]:
-        """Return the indexes in ``events`` of the events that lint examines. These are all statements and, for each
-        table, the first rows event after the beginning of ``events`` and after each statement.
+        """Return the indexes in ``events`` of the events with which lint may check filters. These are all statements
+        and, for each table, the first rows event after the beginning of ``events`` and after each statement.
         """
         kind, owner = (
             events.column(lambda one: one.role) & R.ROLE_MASK,

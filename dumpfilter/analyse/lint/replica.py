@@ -69,13 +69,13 @@ class Cause(NamedTuple):
 
     @property
     def statement(self) -> Statement:
-        """The statement of this cause, in parsed form."""
+        """The statement that may cause a failure on the replica, in parsed form."""
         assert isinstance(self.event.subject, Statement)
         return self.event.subject
 
     @property
     def passes(self) -> bool:
-        """Whether the filter certainly sends the statement of this cause."""
+        """Whether the filter certainly sends the statement that may cause a failure on the replica."""
         return self.decision.verdict is Verdict.EXECUTE
 
     @property

@@ -1,4 +1,5 @@
-"""The choice of a form for each printed statement that keeps a filtered text from failing in the client.
+"""The choice of the form in which ``dumpfilter binlog`` prints each statement of a filtered binlog, so that a client
+can run the printed text without an error.
 
 A filter may drop a CREATE TABLE and pass a statement that needs the table. A replica would stop there with an error.
 A client that runs the text would stop, too. A statement that must fail, because the filter dropped its precondition,

@@ -406,8 +406,8 @@ class Facts(_Narrow):
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, seconds: int) -> Facts:
-        """Return the counts summed up in time buckets of ``seconds`` seconds. The length must be a multiple of the
-        present one, ``bucket_seconds``.
+        """Return the counts of bytes and events summed up in longer time buckets, of ``seconds`` seconds. This length
+        must be a multiple of ``bucket_seconds``, the length of the present buckets.
         """
         if seconds == self.bucket_seconds:
             return self

@@ -339,8 +339,8 @@ class Tally:
         return units
 
     def take(self) -> Facts:
-        """Return the counts since the last call of this method, and reset them. Several rows may have equal condition
-        (such as "this table is sent"), origin (server and domain) and time bucket.
+        """Return the counts of bytes and events since the last call of this method, and reset them. Several rows of
+        counts may have equal condition (such as "this table is sent"), origin (server and domain) and time bucket.
 
         If a transaction has not ended, its later events may decide which filters send its earlier ones. These earlier
         events are not included, but returned by a later call.

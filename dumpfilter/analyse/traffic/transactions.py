@@ -143,7 +143,7 @@ _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "
 class Verdicts:
     """A cache of which filters send which table or statement.
 
-    Tallies in several threads can share this cache, so that each filter is evaluated once per table.
+    Traffic counters in several threads can share this cache, so that each filter is evaluated once per table.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:

@@ -1,1 +1,4 @@
-"""Real MariaDB and MySQL servers: their programs, their start and end, replicas, and the comparison of their data."""
+"""Real MariaDB and MySQL servers for tests.
+
+The package finds the servers' programs, starts and ends servers, makes them replicate, and compares their data.
+"""

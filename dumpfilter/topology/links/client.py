@@ -25,8 +25,8 @@ class LinkProcess(Helper):
     timeout = 60.0
 
     def __init__(self, log: Path | None = None) -> None:
-        """Start the process that carries the links. The new process's standard error is appended to ``log``. With None
-        it goes to the standard error of the calling process.
+        """Start the process that carries the links (TCP proxies) of a topology. The new process's standard error is
+        appended to ``log``. With None it goes to the standard error of the calling process.
         """
         super().__init__("dumpfilter.topology.links.proxy", log)
 
@@ -41,8 +41,8 @@ class LinkProcess(Helper):
         return opened
 
     def __getitem__(self, name: str) -> OpenLink:
-        """Return a handle for the link ``name``, by which the link is queried and changed. For an unknown name, the
-        methods and properties of the handle raise LinkError.
+        """Return a handle for the link (TCP proxy) ``name``, by which the link is queried and changed. For an unknown
+        name, the methods and properties of the handle raise LinkError.
         """
         return OpenLink(self, name)
 
