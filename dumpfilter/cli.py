@@ -1,6 +1,6 @@
 """The command ``dumpfilter``, with one sub-command for each task.
 
-A sub-command imports its part only when it runs, so that ``--help`` answers at once.
+A sub-command's modules are imported only when the sub-command runs, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class ServedChannel(DumpFilterService):
             return self.opened
 
     async def opened_reader(self) -> SharedReader:
-        """Return :attr:`reader`, the reader of the current relay log. It is opened in another thread, because the disk
-        may be slow. Raises BinlogError for a relay log that cannot be read.
+        """Return :attr:`reader`, which reads the current relay log for all dumps. Another thread opens the relay log,
+        because the disk may be slow. Raises BinlogError for a relay log that cannot be read.
         """
         return await asyncio.to_thread(lambda: self.reader)
 

@@ -439,8 +439,9 @@ def start_at(file: str, position: int, store: BinlogStore) -> DumpStart:
     is the server that wrote the events.
 
     An empty file name stands for the first file, and position 0 for the beginning of the file. Raises BinlogMissing for
-    a file that the set does not have, and PositionError for a position at which no dump can begin. In a chain of
-    slaves, a position that the serving slave has not received yet raises BinlogUnreadable (momentary).
+    a file that the binlog set does not have, and PositionError for a position at which no dump can begin. In a chain of
+    slaves, a position that the serving slave has not received yet raises BinlogUnreadable. The error is marked as
+    momentary, which means that a later attempt may succeed.
     """
     # Another process may have purged binlog files since the store read the index file.
     store.refresh()
@@ -524,12 +525,13 @@ def find_position(file: str, position: int, store: BinlogStore, *, has_earlier: 
     dump.
 
     ``file`` and ``position`` are those of the writer, the server that wrote the events. An empty ``file`` stands for
-    the set's first file. If several relay log files belong to one file of the writer, the newest that begins before the
-    position is used. A relay log lacks transactions that its slave had before it asked its master by GTID.
+    the binlog set's first file. If several relay log files belong to one file of the writer, the newest that begins
+    before the position is used. A relay log lacks transactions that its slave had before it asked its master by GTID.
     ``has_earlier`` says that the client which gets the dump has these transactions, too.
 
     Raises BinlogMissing for a file that the set does not have, and PositionError for a position that the set lacks.
-    Raises BinlogUnreadable (momentary) for a position that the slave with the relay log has not received yet.
+    Raises BinlogUnreadable for a position that the slave with the relay log has not received yet. The error is marked
+    as momentary, which means that a later attempt may succeed.
     """
     names = store.binlogs.names
     if not file and store.is_relay_log:

@@ -19,9 +19,10 @@ _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 
 
 class Measurements:
-    """All counters and latencies that the master records for its metrics. The counters count failed calls, and the
-    scanned bytes and events. The latencies are the times to plan and to make chunks (messages to slaves), and the delay
-    from a commit until its chunk is sent. To plan a chunk is to decide which events the chunk has. Thread-safe.
+    """All counters and latencies that the master records for its metrics. The counters count failed gRPC calls and
+    dumps, and the scanned bytes and events. The latencies are the times to plan and to make chunks (messages to
+    slaves), and the delay from a commit until its chunk is sent. To plan a chunk is to decide which events the chunk
+    has. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -46,8 +47,8 @@ class Measurements:
             self._failures[reason_of(type(error))] += 1
 
     def failures(self) -> dict[str, int]:
-        """Return the number of failed calls by reason (the name of the error's class), with 0 for each reason for which
-        a call may fail later.
+        """Return the number of failed gRPC calls and dumps by reason (the name of the error's class), with 0 for each
+        reason for which a call may fail later.
 
         Prometheus can only tell that a counter has grown if it has seen the counter before.
         """

@@ -94,8 +94,8 @@ class Kept(Generic[T]):
         return (self._file.load_or_set_aside() or self._model()).entries
 
     def save(self, entries: Iterable[T]) -> bool:
-        """Write ``entries`` to the state file, in place of all entries that the file holds. Return whether that
-        succeeded. The first of several failures is logged.
+        """Write ``entries``, for example all drains (orders to send slaves away), to the state file, in place of all
+        entries that the file holds. Return whether that succeeded. The first of several failures is logged.
         """
         return self._file.try_save(self._model(entries=list(entries)))
 

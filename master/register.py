@@ -67,7 +67,7 @@ _WAIT_OR_UNREGISTER = (
 
 
 def _new_id() -> str:
-    """Return a random id that no client can guess."""
+    """Return a random id for a slave's registration, which no client can guess."""
     return secrets.token_urlsafe(_ID_BYTES)
 
 

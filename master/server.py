@@ -105,7 +105,7 @@ class RequestRefused(DumpfilterError):
 
 
 class OutOfMemory(DumpfilterError):
-    """The error for a call that failed because the master has no memory left."""
+    """The error for a gRPC call that failed because the master has no memory left."""
 
     grpc_code = "RESOURCE_EXHAUSTED"
 
@@ -144,7 +144,7 @@ def check_request(request: Message) -> None:
 
 @dataclass(frozen=True)
 class Method:
-    """One gRPC method, with the limits of its requests and calls."""
+    """One gRPC method, with the largest size of its requests and the limit against which its calls count."""
 
     call: Callable[[Any, Context], Any]
     """The coroutine function that returns the answer to a decoded request, or the asynchronous generator of a dump."""

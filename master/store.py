@@ -81,7 +81,7 @@ class Logged:
         )
 
     def copy(self) -> Logged:
-        """Return a copy, which later calls of :meth:`add` do not change."""
+        """Return a copy of these logged GTIDs, which later calls of :meth:`add` do not change."""
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
@@ -624,7 +624,7 @@ class BinlogStore:
         """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin.
 
         The Previous_gtids or Gtid_list event at the beginning of the file lists these GTIDs. Return None for a file
-        without such an event, unless the set is an incomplete relay log (``is_complete`` False).
+        without such an event, unless the binlog set is an incomplete relay log (``is_complete`` False).
 
         An incomplete relay log is that of a slave that began at a position inside one of its master's files. For a file
         without the event, the method looks for the next relay log file with a Previous_gtids event. It returns the

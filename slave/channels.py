@@ -725,7 +725,9 @@ class Slave:
             channel.follow_filter()
 
     def start(self, threads: Threads | None = None) -> None:
-        """Start ``threads`` of every channel. With None the option ``io_thread_only`` decides which threads start."""
+        """Start ``threads`` of every channel. With None both threads start, or only the I/O thread if the option
+        ``io_thread_only`` is set.
+        """
         for channel in self.channels:
             channel.start(threads)
 

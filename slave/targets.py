@@ -142,7 +142,7 @@ class SummaryTarget:
             changed.clear()
 
     def commit(self) -> None:
-        """Commit the open transaction, so that :meth:`state` shows its changes."""
+        """Commit the open transaction, so that the counts and hashes of :meth:`state` include its changes."""
         for kind, changed in self._changed.items():
             self._committed[kind].update(changed)
 
@@ -174,7 +174,7 @@ class SummaryTarget:
         self._changed["tables"][name] = have | changed
 
     def statement(self, database: str | None, text: bytes) -> None:
-        """Add a statement to the count and the hash of its default database.
+        """Count a statement under its default database, and add its text to the hash of this database's statements.
 
         Statements without a default database are counted under the empty name.
         """
@@ -203,7 +203,9 @@ class SummaryTarget:
         return {kind: dict(sorted(committed.items())) for kind, committed in self._committed.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Return to an earlier state, which :meth:`state` returned. The value ``{}`` stands for the empty state."""
+        """Set the counts and hashes to those of ``state``, an earlier result of :meth:`state`. The value ``{}`` stands
+        for no applied changes.
+        """
         self.begin(None)
         self._committed = {kind: dict(state.get(kind, {})) for kind in _NEW}
 

@@ -133,8 +133,8 @@ def columns_of(segment: Segment) -> A.Columns:
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
     """Return the ``columns`` of a segment (a part of a binlog file) with the events of ``carry`` in front. The carried
-    events lie before the segment in the binlog file. These events wait for a decision, because their transaction
-    continues in the segment.
+    events lie before the segment in the binlog file. Whether the slave is sent these events is not decided yet, because
+    their transaction continues in the segment.
     """
     events = carry.events
     n = len(events)
@@ -159,7 +159,7 @@ def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
 
 
 class _Scratch(threading.local):
-    """The work arrays into which the compiled code of a decision writes its results. Each thread of the operating
+    """The work arrays of the compiled code that decides which events slaves are sent. Each thread of the operating
     system has its own arrays, and reuses them for all segments (parts of binlog files). The arrays only grow.
     """
 

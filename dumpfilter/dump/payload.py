@@ -47,8 +47,8 @@ memory for these transactions does not grow with the number of dumps.
 
 @dataclass(frozen=True, slots=True)
 class KeptPayload:
-    """The part of a compressed transaction (Transaction_payload event) that one filter sends, with the counts of
-    undecided inner events and of rule hits (matches of filter rules).
+    """The part of a compressed transaction (Transaction_payload event) that one filter sends. The object also has
+    the counts of rule hits (matches of filter rules) and of inner events about which the filters cannot decide.
     """
 
     size: int

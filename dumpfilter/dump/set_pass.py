@@ -160,7 +160,9 @@ class Selection:
 
     @property
     def done(self) -> bool:
-        """Whether the stop position or stop time has been passed, so that no later transaction is taken."""
+        """Whether the stop position or stop time of the selection has been passed, so that no later transaction is
+        selected.
+        """
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
@@ -306,7 +308,9 @@ class SetPass:
 
     @property
     def done(self) -> bool:
-        """Whether all wanted transactions have been read, so that later files need not be opened."""
+        """Whether the pass has reached the stop position or stop time of its selection, so that later files need not be
+        opened.
+        """
         return self._selection is not None and self._selection.done
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
@@ -683,8 +687,9 @@ def kept_pieces(
 
 
 def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:
-    """Return a single event as a :class:`KeptEvents`. ``fd`` is the format description event of the binlog file
-    ``file``, and ``offset`` is the byte offset in the file at which the original event begins.
+    """Return the bytes ``event`` of a single event as a :class:`KeptEvents` (events that a slave would be sent). ``fd``
+    is the format description event of the binlog file ``file``. The event begins at the byte offset ``offset`` of this
+    file.
     """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
     return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place)

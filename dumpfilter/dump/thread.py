@@ -382,8 +382,8 @@ class DumpThread:
             return self._plan_own(segment.before(error.transaction), first)
 
     def _plan_own(self, segment: Segment, first: int) -> list[ChunkPlan]:
-        """Plan a segment (a part of the binlog file) with columns that are made for this thread alone. Return the plans
-        of its chunks (messages to the slave).
+        """Plan a segment (a part of the binlog file) for this dump thread alone, with its own copy of the segment's
+        columns (arrays). Return the plans of its chunks (messages to the slave).
 
         ``first`` is the number of the first transaction to decide.
         """

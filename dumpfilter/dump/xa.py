@@ -155,10 +155,10 @@ class XaEnds(NamedTuple):
         """Tell whether the slave was sent a part of the XA transaction that event number ``event`` of ``segment`` (a
         part of a binlog file) prepares.
 
-        Transactions from number ``first`` on are decided in this segment, by the filter in force, unless they have SKIP
-        in ``txn_subject``. The slave already has all others. If this dump has sent such a transaction earlier, the
-        decision is known. Otherwise the slave has the transaction from an earlier dump. Then the filters of the earlier
-        dumps decide, or the filter with which this dump began.
+        Transactions from number ``first`` on are decided in this segment, by the filter in force. Those with the value
+        SKIP in ``txn_subject`` are excepted. The slave already has all others. If this dump has passed such a
+        transaction earlier, :attr:`is_sent` has the result. Otherwise the slave has the transaction from an earlier
+        dump. Then the filters of the earlier dumps decide, or the filter with which this dump began.
 
         ``holds`` is the number that stands for all tables and statements of the XA transaction, and ``flags`` are the
         decisions of the filter in force about such numbers.

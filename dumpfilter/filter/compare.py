@@ -165,8 +165,9 @@ class _Witnesses:
         """
 
     def events(self) -> Iterator[_Event]:
-        """Yield events with all combinations of the representative names, each with a text that describes it. Events
-        with the names of one rule come first.
+        """Yield the events about which both filters decide in the comparison, each with a text that describes it. The
+        events have all combinations of names that represent the rules' databases and tables. Events with the names of
+        one rule come first.
         """
         for database in ("", *self._databases):
             text = f"statements with the current database {database!r}"

@@ -255,8 +255,8 @@ class FilterSemantics(enum.StrEnum):
 class WriteSemantics(enum.StrEnum):
     """The ways in which a server that filters its own binlog evaluates its rules.
 
-    SERVER and WORKLOG evaluate ``--binlog-do-db`` and ``--binlog-ignore-db``. The two differ for a statement of a
-    session without a default database.
+    SERVER (as today's servers) and WORKLOG (as MySQL's worklog WL#2516 says) evaluate ``--binlog-do-db`` and
+    ``--binlog-ignore-db``. The two differ for a statement of a session without a default database.
     """
 
     SERVER = "server"

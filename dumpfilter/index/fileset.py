@@ -177,8 +177,9 @@ class PublishedEnd:
     def readable(self, name: str, offset: int, length: int) -> int:
         """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read.
 
-        The published position lies in the newest file. In this file, only the bytes before the position may be read,
-        and the result is 0 if there are none. In older files all bytes may be read.
+        The writer of the log has published :attr:`position`, which lies in the newest file. In this file, only the
+        bytes before the position may be read, and the result is 0 if there are none. In older files all bytes may be
+        read.
 
         Raises RelayWentBack if the writer has discarded a part of the log.
         """

@@ -40,7 +40,7 @@ class BinlogEnd:
 
     @property
     def files(self) -> int:
-        """The number of files in the set."""
+        """The number of files in the binlog set."""
         return len(self._paths)
 
     def lag_bytes(self, place: Place) -> int | None:

@@ -527,7 +527,7 @@ class FileScanner:
         event, and ``prepared`` the XA transactions that are prepared before it.
 
         None if the transaction is too large, or not exactly one transaction. The master then sends it whole, and counts
-        it as undecided.
+        it as an event about which no filter can decide.
         """
         if self._is_inside:
             return None

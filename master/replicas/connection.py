@@ -293,7 +293,9 @@ class ReplicaConnection(Connection):
 
     @property
     def _source(self) -> answers.Source:
-        """The properties of the server that wrote the binlog, for the replica's queries."""
+        """The version, server id and system variables of the server that wrote the binlog, for the replica's
+        queries.
+        """
         return answers.Source(self._service.store)
 
     @property

@@ -107,7 +107,9 @@ class Endpoint:
 
 
 class Exposed(OptionError):
-    """The error for a server that other machines could reach, although the server lacks a protection."""
+    """The error for a server that other machines could reach, although the server lacks a protection such as TLS or a
+    login.
+    """
 
 
 def host_and_port(host: str, port: int) -> str:

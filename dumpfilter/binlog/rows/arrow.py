@@ -263,7 +263,7 @@ names.
 
 class Images(NamedTuple):
     """The cells (values of single columns) of many rows' before-images, or of their after-images, from which one Arrow
-    array is made.
+    array is made. The fields tell the bytes, the row and the column of each cell.
     """
 
     data: Bytes

@@ -166,7 +166,9 @@ class Style(NamedTuple):
 
 
 class StyledColumns(NamedTuple):
-    """The styles of many columns (how their values become text), also as arrays for compiled code."""
+    """The styles of many columns (how their values become text). ``columns`` has the styles as arrays for compiled
+    code.
+    """
 
     styles: list[Style]
     columns: K.Columns

@@ -1,4 +1,7 @@
-"""The signal that interrupts the running statement, for code that has no access to the session."""
+"""The signal that interrupts the SQL statement which the calling thread runs, for code without access to the session.
+
+Code that loops or waits for long checks the signal, and lets other threads run.
+"""
 
 from __future__ import annotations
 

@@ -160,8 +160,8 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
 
 
 class Framed(NamedTuple):
-    """The packets of consecutive events, with the numbers that a connection needs to continue after them and to know
-    its replica's position.
+    """The packets of consecutive events, with the sequence number after them. The offset and the ``end_log_pos`` of the
+    last event tell a connection its replica's position.
     """
 
     packets: memoryview

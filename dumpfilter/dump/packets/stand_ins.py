@@ -566,9 +566,9 @@ class Stretches(NamedTuple):
     """The largest number of MariaDB replication domains in one stretch (part of the binlog). 0 for MySQL."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the counts for two parts of a binlog together, given the counts for each. ``domains`` is a sum over
-        all stretches, so both values are added. ``most_domains`` is the largest number of domains in one stretch, so
-        the result has the larger value.
+        """Return the counts for two parts of a binlog together, given the counts for each. A stretch is a part that no
+        run of dropped transactions crosses. ``domains`` is a sum over all stretches, so both values are added.
+        ``most_domains`` is the largest number of domains in one stretch, so the result has the larger value.
         """
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 

@@ -265,9 +265,9 @@ def runs_of(gtids: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 class Gap(NamedTuple):
-    """One entry of the list by which a message tells the slave what the master drops. An entry stands for consecutive
-    dropped transactions. Or it only has rule hits (matches of filter rules), of events that are dropped inside the next
-    transaction.
+    """One entry of the list by which a message tells the slave what the master drops. An entry has the GTIDs of
+    consecutive dropped transactions, the binlog position after them, and the rule hits (matches of filter rules) of
+    their events. Or it only has rule hits, of events that are dropped inside the next transaction.
     """
 
     offset: int

@@ -101,8 +101,8 @@ class Pace:
             self.rate = max(self.rate, rate)
 
     def wrote(self, size: int, begun: float, ended: float) -> None:
-        """Update the rate after a write of ``size`` bytes. ``begun`` and ``ended`` are the times of the write's begin
-        and end, seconds.
+        """Update the measured rate of the connection after a write of ``size`` bytes to it. ``begun`` and ``ended`` are
+        the times of the write's begin and end, seconds.
         """
         if self._begin is None or begun - self._last > IDLE:
             self._begin, self._waited = (begun, self._written), None
