@@ -383,7 +383,7 @@ _CRC32 = 1
 
 
 class Span(NamedTuple):
-    """The period over which the commit times of a generated binlog set are spread."""
+    """The start and the length of the period over which the commit times of a generated binlog set are spread."""
 
     start: int
     """The time of the first event, Unix seconds."""

@@ -1,4 +1,4 @@
-"""The values of the options of ``dumpfilter simulate`` that name what is simulated: ``--sweep``, ``--scale-load``,
+"""The parsers of the options of ``dumpfilter simulate`` that say what is simulated: ``--sweep``, ``--scale-load``,
 ``--variant``, ``--find`` and ``--binlog``.
 """
 
@@ -136,8 +136,9 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
     """Return the path of the binlog set of each origin (a node of the topology that writes binlogs), by its name.
 
     ``binlogs`` are the values of ``--binlog``. ``m=bin.index`` is the set of the origin ``m``, or of the origin that
-    the node ``m`` reads from. ``bin.index`` alone is for a plan with one origin. An origin that is a recording (binlogs
-    that a server wrote earlier) has its set in the topology, and a value of ``--binlog`` replaces that set.
+    the node ``m`` reads from. ``bin.index`` alone is for a simulated topology (``plan``) with one origin. An origin
+    that is a recording (binlogs that a server wrote earlier) has its set in the topology, and a value of ``--binlog``
+    replaces that set.
 
     Raises OptionError for an origin without a set, for an unknown name, and for a set without a name if the plan has
     several origins.

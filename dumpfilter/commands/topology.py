@@ -158,8 +158,8 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
 
 
 def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings) -> None:
-    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and
-    lags.
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
+    ``directory`` is for the topology's files, such as logs, and ``given`` has the command's options.
     """
     from dumpfilter.analyse.report.terminal import output_console
     from dumpfilter.testbed import up
@@ -514,7 +514,7 @@ def start_command(given: NodeOptions) -> None:
 
 @verb(NODES)
 def restart_command(given: NodeOptions) -> None:
-    """Stop a node and start it again.
+    """Stop a node of the running topology, such as a server, master or slave, and start it again.
 
     Example:
 
@@ -532,10 +532,10 @@ class HoldSettings(NodeOptions):
 
 @verb(NODES)
 def hold_command(given: HoldSettings) -> None:
-    """Hold a node's data a time behind its sources.
+    """Keep a node's data a given time behind its sources.
 
-    A real replica uses its own delayed replication, which rounds the time up to whole seconds. For a slave of
-    dumpfilter, the links to the slave get a longer delay. A time of 0s ends the delay.
+    A node that is a real replica uses its own delayed replication, which rounds the time up to whole seconds. For a
+    slave of dumpfilter, the links (network connections) to the slave get a longer delay. A time of 0s ends the delay.
 
     Example:
 

@@ -275,7 +275,7 @@ class ChunkPlan:
         """The byte ranges of the file that the chunk (the message to a slave) needs, int64 of shape (n, 3). The columns
         are the offset in the file, the size, and the offset in the chunk's events.
 
-        The ranges lack the events that ``replaced`` holds.
+        The ranges lack the events whose bytes the master changes, and whose new bytes are in :attr:`replaced`.
         """
         found = np.array(self.ranges, order="C")
         found[:1, RANGE_PATCH] = 0
@@ -284,8 +284,8 @@ class ChunkPlan:
 
     @property
     def arrays(self) -> tuple[Integers, ...]:
-        """The arrays that no other chunk (message to a slave) shares, so that a caller can add up their memory or
-        compare them.
+        """The arrays of this plan that no other chunk (message to a slave) shares: the byte ranges, the completed
+        GTIDs, and the gaps. A caller can add up their memory or compare them.
         """
         return self.ranges, self.completed, self.gaps.row, self.gaps.runs, self.gaps.hits
 

@@ -168,8 +168,8 @@ def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray
 
 def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
     """Return the plan (the byte ranges to send) for the events inside a compressed transaction. ``inner`` are these
-    events, scanned into arrays, ``columns`` are the columns for the decision, and ``flags`` the filter's decisions
-    about tables and statements.
+    events, scanned into arrays. ``columns`` are the arrays of ``inner``, in which events that an imposed filter (set by
+    the master's operator) forbids are already marked. ``flags`` are the filter's decisions about tables and statements.
     """
     (decided,) = decide(inner.file, columns, [Asked(flags, 0, WHOLE_SEGMENT, inner.start, 0)])
     (plan,) = decided.plans

@@ -455,8 +455,8 @@ def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
     """Return for each event of a segment (a part of a binlog file) whether it is sent by its own verdict, bool. An
     event that is sent only because of other events, such as BEGIN or a Table_map event, has False.
 
-    The clever filter follows renamed tables (MySQL's worklog WL#40). Its verdicts (0 send, 1 drop, 2 undecided) already
-    stand in the column ``subject``.
+    The column ``segment.subject`` already has the verdict about each event: 0 send, 1 drop, 2 undecided. The verdicts
+    are those of the clever filter, which follows renamed tables (MySQL's worklog WL#40).
     """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]

@@ -112,7 +112,8 @@ class XaEnds(NamedTuple):
 
     def concerns(self, segment: Segment) -> bool:
         """Tell whether :meth:`decide` could change anything in a segment (a part of the binlog): whether the segment
-        has an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
+        has an XA COMMIT or XA ROLLBACK of a transaction that was prepared earlier in this dump, or maybe under an
+        earlier filter of the slave.
         """
         ends = segment.all_ends.values()
         return bool(ends) and (bool(self.older) or any(xid in self.is_sent for xid in ends))

@@ -145,8 +145,8 @@ class Body:
 
 @dataclass(frozen=True)
 class Code(Generic[C]):
-    """The definition of a view, MERGE table, trigger or routine of the source, with the objects that it uses and the
-    statement that created it.
+    """The definition of a view, MERGE table, trigger or routine of the source, with the objects that it uses and
+    ``cause``, the caller's identifier of the statement that created it.
 
     ``fired_by`` has the kinds of change that fire a trigger. The field is empty for other code.
     """
@@ -199,7 +199,10 @@ class FaultKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Fault(Generic[C]):
-    """A reason for which a statement, or row events, that pass the filter cannot run on the replica."""
+    """A reason for which a statement, or row events, that pass the filter cannot run on the replica. ``ref`` is the
+    object that the fault is about, such as a missing table. ``C`` is the type of the value by which the caller
+    identifies a statement, such as a binlog position.
+    """
 
     kind: FaultKind
     ref: Ref
@@ -394,7 +397,8 @@ class World(Generic[C]):
             met.update(table.source for table in inner)
 
     def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
-        """Yield the objects that a statement uses, directly and through views, triggers and stored functions.
+        """Yield a Use for each object that a statement uses, directly or through views, triggers and stored functions.
+        A Use has the object, the change of its rows if there is one, and the triggers and routines on the way.
 
         ``body`` has the objects that the statement names, and ``session`` is the statement's connection id (-1: not
         known). With ``on_replica`` the views, triggers and functions that the replica lacks, or has with another

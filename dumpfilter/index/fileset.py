@@ -190,8 +190,8 @@ class PublishedEnd:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Convert a BinlogError that the ``with`` block raises into RelayWentBack, if the writer has discarded a part
-        of the log. A reader then knows that it may connect again.
+        """Convert a BinlogError that the ``with`` block raises into RelayWentBack, if the slave has meanwhile discarded
+        a part of the relay log that is read. The error tells a reader that it may connect again.
         """
         try:
             yield

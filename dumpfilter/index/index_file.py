@@ -173,7 +173,7 @@ class GrowingFile:
             return os.pread(self._fd, length, offset)
 
     def sync(self) -> None:
-        """Wait until all written bytes are on the disk (``fdatasync``). Raises OutputError."""
+        """Wait until all written bytes are on the disk (``fdatasync``). Raises OutputError when this fails."""
         if not self.is_synced:
             files.sync(self.path, self._fd)
             self.is_synced = True

@@ -182,9 +182,9 @@ class Reception:
             self._tell_progress()
 
     def _next(self) -> Item:
-        """Wait for the next item of the stream that the receiving thread must process, and return the item. An item
-        holds whole events, one large event, or the payload of a packet without an ordinary event. Raises ConnectionLost
-        when the connection breaks, and SourceStreamDamaged for a packet that no server sends.
+        """Wait for the next item of the source's stream that the calling thread must process, and return the item. An
+        item holds whole events, one large event, or the payload of a packet without an ordinary event. Raises
+        ConnectionLost when the connection breaks, and SourceStreamDamaged for a packet that no server sends.
 
         Items that a master's asyncio loop receives meanwhile are not returned.
         """

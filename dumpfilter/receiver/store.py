@@ -166,7 +166,8 @@ class OpenFile(GrowingFile):
     @classmethod
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
         """Create a file with the format description event ``head`` (raw bytes; ``description`` is the same event,
-        parsed). The file is marked as in use (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError.
+        parsed). The file is marked as in use (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError if the file cannot be
+        written.
         """
         marked = bytearray(events.MAGIC + head)
         marked[events.FLAGS_OFFSET] |= events.LOG_EVENT_BINLOG_IN_USE_F
@@ -268,7 +269,7 @@ class OpenFile(GrowingFile):
 
     def clear_in_use(self) -> None:
         """Clear LOG_EVENT_BINLOG_IN_USE_F in the file's header, as a server does when it closes a file. Raises
-        OutputError.
+        OutputError if the file cannot be written.
         """
         flags = self.read(events.FLAGS_OFFSET, 1)[0]
         if flags & events.LOG_EVENT_BINLOG_IN_USE_F:

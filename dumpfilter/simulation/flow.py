@@ -987,7 +987,9 @@ class Group:
 
 
 class Outcome(NamedTuple):
-    """The lag and traffic that one run of a simulation or experiment gives for a group of nodes with equal figures."""
+    """The lag and traffic that one run of a simulation or experiment gives for a group of nodes with equal figures. An
+    Outcome has the figures of the node, of its channels and of its links, and the time of the last receipt.
+    """
 
     nodes: list[NodeFigures]
     """The figures of the whole node, and if it has several channels also those of each channel."""

@@ -101,7 +101,9 @@ def simulate(
     *,
     speeds: Mapping[str, float | None] | None = None,
 ) -> Results:
-    """Simulate a topology (``plan``) under each setting of ``options``, run the searches, and return the results.
+    """Simulate a topology (``plan``) under each setting of ``options``, such as a rate of links, and return lag and
+    traffic of the nodes. Also run the searches of ``options``, each for the slowest rate or the longest delay with
+    which a node's lag stays within the limit.
 
     Parameters:
         traffics: for each origin (a node that writes binlogs) by name, its transactions, with their commit times and

@@ -247,8 +247,9 @@ class References:
         return found, [first or found for first in firsts]
 
     def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
-        """Return the running hidden server ``name``, which is started if necessary. A hidden server is one that the
-        check starts, and that is no node of the topology.
+        """Return the running hidden server ``name``, which is started if necessary. A hidden server is no node of the
+        topology, and is started only to check a replica. The replica is compared with a hidden server, whose sources
+        may be hidden servers, too.
 
         The server has the properties of the replica ``model``, but reads from the sources ``feeds``.
         """

@@ -290,14 +290,16 @@ class Feed(NamedTuple):
 
     @property
     def origin(self) -> TestbedNode:
-        """The node that wrote the binlog which the source passes on. It is the source itself, unless the source is a
-        master or slave of dumpfilter.
+        """The node that wrote the binlog which the source of this feed passes on. It is the source itself, unless the
+        source is a master or slave of dumpfilter.
         """
         return self.way[0].source
 
     @property
     def fault(self) -> str:
-        """A text for errors that names the link and its state if the link is cut or silent; otherwise empty."""
+        """A text for errors: the name and the state of the link (network connection to the source) if the link is cut,
+        or silent (passes no byte). Otherwise empty.
+        """
         state = "up" if self.link is None else self.link.counters.state
         return "" if self.link is None or state == "up" else f"; the link {self.link.name} is {state}"
 

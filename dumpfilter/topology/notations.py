@@ -391,8 +391,8 @@ def link(
 
 def read(source: str | Node, **keys: Any) -> Reading:
     """Return one source of a node with its own filter rules and link, for the argument ``reads`` of :func:`slave` or
-    :func:`server`. ``source`` is the node to replicate from, or its name. ``keys`` are ``rules`` and ``link``. Raises
-    OptionError for a wrong key or value.
+    :func:`server`. ``source`` is the node to replicate from, or its name. ``keys`` are ``rules`` (filter rules) and
+    ``link`` (the shape of the network connection). Raises OptionError for a wrong key or value.
     """
     name = source if isinstance(source, str) else source.name
     return _node(name, name, **keys).reads[0]
@@ -437,8 +437,9 @@ def workload(name: str, size: str | int = "1M", **keys: Any) -> Node:
 def master(name: str, reads: Source, **keys: Any) -> Node:
     """Return the node of a master of dumpfilter, which reads one node and serves the binlog to slaves and replicas.
 
-    ``reads`` is a server, a recording (replayed binlogs) or a workload (generated binlogs). ``keys`` are ``link``,
-    ``options`` and ``tls``.
+    ``reads`` is a server, a recording (replayed binlogs) or a workload (generated binlogs). ``keys`` are ``link`` (the
+    shape of the network connection to the node that is read), ``options`` (for the master's command line) and ``tls``
+    (whether readers connect by TLS).
     """
     return _node(name, reads, role="master", **keys)
 
@@ -448,8 +449,9 @@ def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
     source is a server, a recording (replayed binlogs) or a workload (generated binlogs), :func:`make_topology` inserts
     a master between the source and the slave.
 
-    ``keys`` are ``rules``, ``link``, ``options`` and ``tls``. A source that :func:`read` made has rules and a link of
-    its own. Raises OptionError for a wrong key or value.
+    ``keys`` are ``rules`` (filter rules), ``link`` (the shape of the network connection to the sources), ``options``
+    (for the slave's command line) and ``tls`` (whether readers of the slave connect by TLS). A source that :func:`read`
+    made has rules and a link of its own. Raises OptionError for a wrong key or value.
     """
     return _node(name, reads, role="slave", **keys)
 

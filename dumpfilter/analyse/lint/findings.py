@@ -23,7 +23,9 @@ from dumpfilter.filter.rules import Rule, RuleKind, escaped
 
 
 class Level(enum.StrEnum):
-    """The severities of lint's warnings."""
+    """The severities of the warnings of ``dumpfilter lint``: a warning of a probable mistake, or a note about a rule
+    without effect.
+    """
 
     WARNING = "warning"
     """The filter most probably does something that its author does not want."""

@@ -64,7 +64,7 @@ but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=h
 
 def dropped_xa(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Iterator[Item]:
     """Yield a fault for each XA transaction of which the filter drops all changes. A replica that itself filters then
-    stops with an error.
+    stops with an error. ``knowledge`` has the XA transactions that lint has collected from the binlog set.
     """
     if rule_filter.names.family == "mysql":
         stop = "stops with error 3898"
@@ -177,9 +177,10 @@ def odd_names(
 ) -> Iterator[Item]:
     """Yield the faults in the names of databases and tables in a classic (``--replicate-*``) filter's rules.
 
-    ``names`` has the names in the binlog set as the rules see them. The rules ``unused`` decide about nothing in the
-    set. If only part of the set is known, a rule that matches nothing is a fault only if its name is improbable, for
-    example because of a comma.
+    ``knowledge`` has the data that lint has collected about the binlog set, and ``names`` the names in the set, after
+    the filter's rewrite rules. The rules ``unused`` decide about nothing in the set. If only a part of the set was
+    collected (``knowledge.is_whole`` is False), a rule that matches nothing is a fault only if its name is improbable,
+    for example because of a comma.
     """
     for rule in unused:
         if RuleAlone(rule_filter, rule).match(names) is None:
@@ -345,7 +346,9 @@ def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item
 
 
 def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
-    """Yield a fault for tables of different databases that rewrite rules map to one table on the replica."""
+    """Yield a fault for tables of different databases that rewrite rules map to one table on the replica. ``knowledge``
+    has the tables that lint has collected from the binlog set.
+    """
     rules = few(rule for rule in rule_filter.rules if rule.kind is RuleKind.REWRITE_DB)
     if not rules:
         return

@@ -57,8 +57,8 @@ def wider(seconds: int) -> int:
 
 
 class Audience(enum.StrEnum):
-    """The kinds of replica for which a report counts the bytes that the master sends. The kinds use different
-    protocols.
+    """The kinds of replica for which a report counts the bytes that the master sends: real replicas, and slaves of
+    dumpfilter. The kinds use different protocols.
     """
 
     REPLICAS = "replicas"

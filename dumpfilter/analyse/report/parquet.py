@@ -33,7 +33,9 @@ match.
 
 
 class Column(NamedTuple):
-    """One column of a table, as the Parquet file's schema and the documentation describe it."""
+    """One column of a table, with the name, Arrow type and meaning that the Parquet file's schema and the documentation
+    show.
+    """
 
     name: str
     type: pa.DataType

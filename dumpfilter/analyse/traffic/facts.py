@@ -86,8 +86,8 @@ class Conditions(_Narrow):
     """The conditions under which filters send events, such as "one of these tables is sent", as columns.
 
     A condition's number is its index in ``required``. A condition's members are tables and statements, by number, or
-    single filters (negative numbers, see :mod:`dumpfilter.analyse.traffic._group`). A condition holds for a filter if
-    the filter sends one of the members, and also the ``required`` table or statement, if there is one.
+    single filters. The negative number ``NO_SUBJECT - 1 - k`` is the filter with the number ``k``. A condition holds
+    for a filter if the filter sends one of the members, and also the ``required`` table or statement, if there is one.
     """
 
     required: Int32

@@ -424,8 +424,8 @@ def _held(events: _Events, first: int) -> _Events:
     the file), because their conditions depend on later events. A condition says which filters send an event.
 
     Rows events have been counted already. For each statement and table the last rows event is returned all the same,
-    with the offset COUNTED and the size 0. The conditions of the statement's earlier events depend on this table, but
-    not on the tables of later statements.
+    with the size 0 and the offset COUNTED, which marks events that have been counted. The conditions of the statement's
+    earlier events depend on this table, but not on the tables of later statements.
     """
     role, subject = events.role[first:], events.subject[first:]
     is_rows = role == R.ROWS

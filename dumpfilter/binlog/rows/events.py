@@ -124,7 +124,8 @@ class LayoutTable:
         """Describe the table of a Table_map event, cache the description under ``key``, and return it.
 
         ``key`` is the server family with the content of the event after the table id. Raises BinlogCorrupt for an
-        inconsistent event, and the errors of ``describe``, the function that the constructor got.
+        inconsistent event, and any other BinlogError that the constructor's function ``describe`` raises for the
+        event's table.
         """
         described = self._describe(table, family)
         known = KnownTable(described, table, len(self._styles))

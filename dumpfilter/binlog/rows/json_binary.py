@@ -277,7 +277,9 @@ class JsonOperation(enum.IntEnum):
 
 
 class JsonChange(NamedTuple):
-    """One change to a JSON column's value in a partial update (``binlog_row_value_options=PARTIAL_JSON``)."""
+    """One change to a JSON column's value in a partial update (``binlog_row_value_options=PARTIAL_JSON``): the
+    operation (replace, insert or remove), the path of the changed element, and its new value.
+    """
 
     operation: JsonOperation
     path: str

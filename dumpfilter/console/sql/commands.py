@@ -151,8 +151,9 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
 
 
 class Command(NamedTuple):
-    """A parsed statement of a client. The master or slave (:class:`Executor`) carries out a statement about
-    replication, such as START REPLICA. The console itself carries out any other statement.
+    """A parsed statement of a client: the required role, the method that carries the statement out, and the method's
+    arguments. The master or slave (:class:`Executor`) carries out a statement about replication, such as START REPLICA.
+    The console itself carries out any other statement.
     """
 
     need: Need

@@ -241,8 +241,8 @@ def form(syntax: str, made: Callable[..., Any]) -> None:
     """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
 
     In this example the part in brackets is optional, and ``threads:threads`` is the field ``threads``, whose value the
-    reader function of this name parses. :func:`parse` calls ``made`` with the fields' values as keyword arguments, and
-    returns its result.
+    function ``READERS["threads"]`` parses. :func:`parse` calls ``made`` with the fields' values as keyword arguments,
+    and returns its result.
     """
     words = _WORDS.findall(syntax)
     for first in words[0].split("|"):

@@ -93,8 +93,9 @@ class Pace:
         return message_size(self.rate, self._most)
 
     def hear(self, rate: int) -> None:
-        """Take over the rate that the slave has measured and reports, bytes per second, if it is higher than the
-        present rate. A rate that the slave only repeats is ignored.
+        """Take over the rate of the connection that the slave has measured and reports, bytes per second, if it is
+        higher than the present rate. The rate determines the size of messages. A rate that the slave only repeats is
+        ignored.
         """
         if rate != self._told:
             self._told = rate

@@ -1,7 +1,8 @@
-"""SQL for MariaDB and MySQL: the dialects of the two families, and a client for servers and consoles.
+"""SQL for MariaDB and MySQL servers: the dialects of the two, and a client for servers and for dumpfilter's consoles
+(ports for MySQL clients).
 
-A dialect has a family's options and replication statements. With the client, servers get statements, report binlog ends
-and replication channels, and are compared with one another by their data.
+A dialect has the options and the replication statements of MariaDB or of MySQL. The client runs statements, reads the
+end of a server's binlog and the state of its replication channels, and compares servers by their data.
 """
 
 from __future__ import annotations

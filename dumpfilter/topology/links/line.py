@@ -94,8 +94,8 @@ class Line:
         return max(1, room)
 
     def push(self, now: float, data: bytes) -> list[tuple[float, bytes]]:
-        """Put bytes into the line (one direction of a link) at the time ``now``. Return the bytes in pieces, each with
-        the time at which the piece arrives at the other end.
+        """Put bytes into the line, one direction of a link (network connection of two nodes), at the time ``now``.
+        Return the bytes in pieces, each with the time at which the piece arrives at the other end.
 
         If the delay becomes shorter later, a piece arrives earlier than at its time. :attr:`sooner` then has the
         seconds to subtract. Without bytes the result is one empty piece, with which a caller can mark the end of a

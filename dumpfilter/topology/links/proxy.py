@@ -63,8 +63,8 @@ _BUFFER = memoryview(bytearray(MOST_READ))
 
 
 class _End(asyncio.BufferedProtocol):
-    """One end of a connection through a link: the socket to the target or to the source. What one end reads crosses the
-    link, and is written to the other end.
+    """One end of a connection through a link, a TCP proxy between two nodes. The end is the socket to the target (the
+    reading node) or to the source. What one end reads crosses the link, and is written to the other end.
     """
 
     other: _End
@@ -120,8 +120,8 @@ class _End(asyncio.BufferedProtocol):
         return _BUFFER[: self._line.room(self._link.now())]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Send ``nbytes`` bytes, which asyncio has just read from this end's socket, over the link to the other end.
-        Discard them if the connection was closed.
+        """Send ``nbytes`` bytes, which asyncio has just read from this end's socket, over the link, a proxy between two
+        nodes, to the connection's other end. Discard them if the connection was closed.
         """
         if self._connection.is_open:
             self._cross(bytes(_BUFFER[:nbytes]))
@@ -166,11 +166,11 @@ class _End(asyncio.BufferedProtocol):
             self._link.update()
 
     def deliver(self) -> None:
-        """Write to this end's socket the bytes that have crossed the link from the other end, and set the timer for the
-        next bytes. Do nothing while the link is cut or silent.
+        """Write to this end's socket the bytes that have crossed the link, a proxy between two nodes, from the other end,
+        and set the timer for the next bytes. Do nothing while the link is cut or silent (passes no byte).
 
-        If a cut is planned after a number of bytes (:meth:`Link.cut_after`), and these have been written, the cut
-        begins.
+        If a cut of the link is planned after a number of bytes (:meth:`Link.cut_after`), and these have been written,
+        the cut begins.
         """
         _cancel(self._timer)
         line = self.other._line
@@ -307,9 +307,10 @@ class Link:
     """
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape) -> None:
-        """Open the link ``name`` in the running event loop.
+        """Open the link ``name``, a proxy between two nodes, in the running event loop.
 
-        ``address`` is the host and port of the source. ``shape`` has the rate, delay, jitter and scheduled outages.
+        ``address`` is the host and port of the source, the node that is read. ``shape`` has the rate, delay, jitter and
+        scheduled outages.
         """
         self.loop = asyncio.get_running_loop()
         self.address = address
@@ -379,15 +380,15 @@ class Link:
         self.update()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Let the proxy connect new connections to another address (host and port), at which the source listens now.
-        Open connections stay.
+        """Let the proxy connect new connections to another address (host and port), at which the source (the node that
+        is read) listens now. Open connections stay.
         """
         self.address = address
         self.note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
-        """Cut the link: reset all its connections, and refuse new ones. The cut lasts for ``seconds``; None: until
-        :meth:`heal` is called.
+        """Cut the link, a proxy between two nodes: reset all its connections, and refuse new ones. The cut lasts for
+        ``seconds``; None: until :meth:`heal` is called.
 
         The new cut replaces an earlier cut, outage or silence, and cancels a cut that :meth:`cut_after` planned. Raises
         LinkError for a negative number of seconds.
@@ -420,9 +421,9 @@ class Link:
             self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Let no byte pass over the link for ``seconds``, but keep its connections open. With None the silence lasts
-        until :meth:`heal` is called. Afterwards the bytes that were in transit are delivered, and new connections reach
-        the source.
+        """Let no byte pass over the link, a proxy between two nodes, for ``seconds``, but keep its connections open.
+        With None the silence lasts until :meth:`heal` is called. Afterwards the bytes that were in transit are
+        delivered, and new connections reach the source.
 
         The silence replaces a present cut or scheduled outage. A later cut or scheduled outage ends the silence, resets
         the connections, and discards the bytes in transit. Raises LinkError for a negative number of seconds.
@@ -483,9 +484,9 @@ class Link:
         return [end for connection in self.connections for end in connection.ends]
 
     def note(self, kind: str, detail: str = "") -> None:
-        """Add an entry to the link's history. ``kind`` is an event such as ``cut``, and ``detail`` a text about it. The
-        entry's time of day is computed from a monotonic clock, so that changes of the system time do not affect the
-        history.
+        """Add an entry to the history of the link, a proxy between two nodes. ``kind`` is an event such as ``cut``, and
+        ``detail`` a text about it. The entry's time of day is computed from a monotonic clock, so that changes of the
+        system time do not affect the history.
         """
         self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 

@@ -1,4 +1,6 @@
-"""The values that describe a link: its shape (rate, delay, jitter, scheduled outages), state, counters and history."""
+"""The values that describe a link (network connection of two nodes): its shape (rate, delay, jitter, scheduled
+outages), state, counters and history.
+"""
 
 from __future__ import annotations
 
