@@ -106,8 +106,8 @@ class Account(_Login):
 
 
 class _ConsoleUser(Account):
-    """A ``[[console_user]]`` table of the configuration file, which names a user of the SQL console and the user's
-    role.
+    """A ``[[console_user]]`` table of the configuration file, which names a user of the SQL console, and the role that
+    decides what statements the user may run.
     """
 
     role: Role = Role.READ

@@ -180,8 +180,9 @@ class WriteRules(Facts[tuple[str, str]]):
     """The columns of the console table ``dumpfilter.write_rules``, with one row for each rule like ``--binlog-do-db``
     that the master applies to the binlog.
 
-    A row is made from a pair of texts: the name of the rules' semantics, and the rule. The semantics ``server``,
-    ``worklog`` and ``effective`` say how a server evaluates the rules
+    A row is made from a pair of texts: the name of the rules' semantics, and the rule. With ``server`` and ``worklog``
+    the rules are ``--binlog-do-db`` and ``--binlog-ignore-db``. The two differ for statements without a default
+    database. With ``effective`` the rules decide by the database and table that an event changes
     (:class:`~dumpfilter.filter.rules.WriteSemantics`).
     """
 

@@ -22,7 +22,9 @@ _OPERATION = "Operation"
 
 
 class MasterOptions(Settings):
-    """The options of a master besides its ports and its rules."""
+    """The options of a master besides its ports and its rules: the binlog set, the configuration file, the state
+    directory, and limits on memory, time and files.
+    """
 
     binlogs: list[str] | None = setting(None, metavar="BINLOGS", show_default=False, is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one; or a running server,

@@ -203,8 +203,9 @@ class CounterBook:
             total.bytes_read = total.bytes_sent + total.bytes_dropped
 
     def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
-        """Record that a slave was seen now. If ``is_news`` is True, mark the statistics as changed, so that the state
-        directory saves them soon. Otherwise mark them at most once a minute.
+        """Record in ``record``, the statistics of a slave, that the slave was seen now. If ``is_news`` is True, mark
+        the statistics of all slaves as changed, so that the state directory saves them soon. Otherwise mark them at
+        most once a minute.
         """
         record.last_seen_at = time.time()
         if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
@@ -212,7 +213,9 @@ class CounterBook:
             self.generation += 1
 
     def records(self) -> list[SlaveCounts]:
-        """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
+        """Return a copy of the statistics (counts and positions of dumps) of all slaves, ordered by the time when each
+        was last seen, oldest first.
+        """
         with self._lock:
             copies = [replace(record, counts=replace(record.counts)) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
@@ -223,7 +226,9 @@ _last_seen = attrgetter("last_seen_at")
 
 @dataclass
 class RegisteredSlave:
-    """A registered slave: its filter, its running dump and its counts. SHOW REPLICAS lists such slaves."""
+    """A registered slave: its identity, its filter, its running dump, and its counts of dumps and of events sent and
+    dropped. SHOW REPLICAS lists such slaves.
+    """
 
     slave_id: str = field(repr=False)
     peer: Peer
@@ -817,7 +822,9 @@ class KnownSlaves:
             self._refused[peer.identity] = KnownSlave(peer, presence=Presence.REFUSED, refusal=reason)
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Delete the records of refused slaves that ``who`` selects. Return these slaves."""
+        """Delete the records of those slaves that the master refused, for example because of a bad filter rule, and
+        that meet the conditions ``who`` (user, server id and the like). Return these slaves.
+        """
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.peer)]
             for slave in gone:

@@ -230,7 +230,9 @@ class SharedReader:
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     def caches(self) -> dict[str, CacheState]:
-        """Return the sizes and hit counts of the caches, by name. Any thread may call this method."""
+        """Return the sizes and hit counts of two caches by name: ``steps``, the planned next messages of dumps, and
+        ``chunks``, finished messages. Any thread may call this method.
+        """
         steps, messages = self._steps, self._messages
         return {
             "steps": replace(steps.state(), hits=steps.hits + self._joined, misses=self._made_steps),

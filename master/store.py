@@ -267,8 +267,8 @@ def keep_uuid(binlogs: BinlogSet) -> None:
 
 
 def _kept(index: Path) -> list[Path]:
-    """Return the paths of the files that may have a binlog set's UUID: a server's ``auto.cnf``, and the file of
-    :func:`keep_uuid`. ``index`` is the path of the set's index file.
+    """Return the paths of the files that may have a binlog set's UUID: a server's ``auto.cnf``, and a file with the
+    ending ``.uuid``, in which :func:`keep_uuid` saves a UUID. ``index`` is the path of the set's index file.
     """
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]
 

@@ -297,10 +297,10 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> str | None:
-        """Filter a statement, and apply it to the target (the object that holds the slave's data) if it passes. Return
-        its :func:`keyword`.
+        """Filter a statement, and apply it to the target (the object that holds the slave's data) if it passes.
 
-        BEGIN, COMMIT and other statements that control a transaction do not go to the target.
+        Statements that control a transaction do not go to the target. For these return ``begin`` (such as BEGIN),
+        ``end`` (such as COMMIT) or ``inside`` (such as SAVEPOINT), and for all others None.
         """
         query = decode_statement_event(EventType(kind), body, description)
         if kind != EventType.EXECUTE_LOAD_QUERY:

@@ -7,8 +7,9 @@ A channel has these state files, with one class for the content of each:
   in the table ``mysql.slave_master_info``. The slave's own filters come from the command line or the option file at
   every start (WL#7057).
 - ``master.info``: the position and GTIDs up to which the I/O thread has received everything.
-- ``relay-log.info``: the applier's position, and the target's state there.
-- ``counters.info``: the counts of the channel (:class:`dumpfilter.slave.threads.ChannelCounters`).
+- ``relay-log.info``: the applier's position, and the state there of the target, the object that holds the slave's data.
+- ``counters.info``: the counts of the channel, such as connections, events and errors
+  (:class:`dumpfilter.slave.threads.ChannelCounters`).
 
 The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target state
 together, so that no transaction is applied twice or lost.
@@ -403,8 +404,9 @@ class Place(Generic[P]):
             self._has_moved = False
 
     def move(self, **members: Any) -> None:
-        """Set fields of the position in memory, such as ``relay_offset``, because the thread has advanced. ``members``
-        has the new values by the names of the fields. The caller holds :attr:`lock` if it changes :attr:`gtids`, too.
+        """Set fields of the position in memory, such as ``relay_offset``, because the I/O thread or the applier has
+        advanced. ``members`` has the new values by the names of the fields. The caller holds :attr:`lock` if it changes
+        :attr:`gtids`, too.
         """
         self.now = self.now.model_copy(update=members)
         self._has_moved = True

@@ -42,7 +42,7 @@ class ReadOptions(Settings):
 
 
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job."""
+    """The options of a bandwidth job, which computes the bytes that a master would send to each slave."""
 
     bucket_seconds: int | None = setting(None, "--bucket", min=1, show_default=False)
     """Length of a time bucket, seconds. Bytes are summed for each bucket, and a peak is the busiest one. Default: about
@@ -70,7 +70,7 @@ class BandwidthOptions(ReadOptions):
 
 
 class SplitSettings(ReadOptions):
-    """The options of a split besides the binlogs to write."""
+    """The options of a split, which divides a binlog set into several, besides the binlogs to write."""
 
     max_binlog_size: int = setting("1G", parse=partial(parse_size, least=4096), metavar="SIZE")
     """Size at which a file ends after its transaction."""

@@ -290,8 +290,9 @@ class FileIndex:
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
     def add(self, events: Segment, file: BinlogFile) -> Ints:
-        """Add the data of the next events of ``file``, such as their times, to this object. The bounds of ranges and
-        the end are not changed. Return the ascending byte offsets at which transactions end.
+        """Add the data of the next events of ``file``, such as their times, to this object. The offsets ``bounds``
+        (between ranges) and ``end`` (of the last complete transaction) are not changed. Return the ascending byte
+        offsets at which transactions end.
 
         Raises BinlogUnsupported if the format of events changes inside the file.
         """
@@ -513,11 +514,11 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
 
 
 def ranges_of(index: FileIndex) -> list[Range]:
-    """Return the ranges into which the index pass divided a file. Each is the part of the file that one task reads.
+    """Return the ranges of a file, the parts that one task each reads. ``index`` has the byte offsets between them.
 
-    The result is empty for a file that could not be opened, and if the indexed part has no complete transaction. The
-    first range of a file begins at the format description event, so that this event becomes a row of the Spark data
-    source.
+    The result is empty for a file that could not be opened, and if the part of the file that ``index`` describes has no
+    complete transaction. The first range of a file begins at the format description event, so that this event becomes a
+    row of the Spark data source.
     """
     if index.end <= index.start:
         return []
@@ -701,8 +702,8 @@ def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | No
 
 def _guess_ranges(part: FilePart, range_size: int) -> tuple[FileIndex, list[Range]]:
     """Divide a binlog file into ranges (sequences of complete transactions, one for each task) of about ``range_size``
-    bytes, without reading all of it. Return the ranges, and an index whose time intervals contain only one transaction
-    of each range, and one near the file's end.
+    bytes, without reading all of it. Return the ranges, and the file's index, the data about the file. The index has
+    time intervals only from the first transaction of each range, and from one transaction near the file's end.
 
     A range begins where bytes look like the beginning of a transaction. If no transaction begins there, the task that
     reads the preceding range fails. Raises BinlogError if the file cannot be opened, or if a range is larger than
@@ -760,7 +761,7 @@ def read_set(
             incomplete.
         label: the name of the work for the progress bar.
 
-    Raises the errors of :func:`index_parts` and of the tasks.
+    Raises BinlogError for a missing or damaged file, as :func:`index_parts` does, and the errors of the tasks.
     """
     # The results of a wrong guess are freed before the files are read again.
     with suppress(BinlogError):

@@ -175,7 +175,9 @@ class ReplicaConnection(Connection):
 
     @property
     def _fields(self) -> dict[str, object]:
-        """The fields of log lines that identify this connection's replica, by name."""
+        """The fields of log lines that identify this connection's replica, by name: the connection's id, and the
+        replica's server id, channel and user.
+        """
         return {"connection": self.id, **self._peer.fields}
 
     @property

@@ -338,7 +338,9 @@ class ReplicaStream:
         return no_such_part(self.wanted.file or self.start.file, self.wanted.position)
 
     def _correction(self) -> bytes:
-        """Return the event that corrects the replica's position, and record the time of this correction."""
+        """Return the event that sets the replica's position, which lags behind if a filter drops events, to that of the
+        dump. The event is a heartbeat for MySQL, and a Gtid_list event for MariaDB. Record the time of this correction.
+        """
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 

@@ -177,8 +177,9 @@ class Evaluate:
         """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64, for a chart of the traffic
         over time.
 
-        ``values`` has a number of bytes for each row of the measured counts. Each row belongs to one time bucket.
-        Events without a timestamp count in the first bucket. Without buckets the result is empty.
+        ``values`` has a number of bytes for each row of the measured counts. A row has the traffic under one condition
+        (such as "this table is sent"), from one origin, in one time bucket. Events without a timestamp count in the
+        first bucket. Without buckets the result is empty.
         """
         if not len(self.buckets):
             return np.zeros(0, np.int64)
@@ -186,8 +187,9 @@ class Evaluate:
 
     @cached_property
     def _place(self) -> Ints:
-        """An integer array with the time bucket of each row of the measured counts, as an index in ``buckets``. A row
-        without a timestamp has the index 0.
+        """An integer array with the time bucket of each row of the measured counts, as an index in ``buckets`` (the
+        time buckets with traffic). A row has the traffic under one condition (such as "this table is sent"), from one
+        origin, in one time bucket. A row without a timestamp has the index 0.
         """
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 

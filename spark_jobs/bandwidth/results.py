@@ -289,8 +289,8 @@ class SourceFigures(Model):
 
 
 class Results(Model):
-    """All results of a bandwidth job. The version number ``format`` grows when a release changes the meaning of a
-    field.
+    """All results of a bandwidth job, which computes the bytes that a master would send to each slave. The version
+    number ``format`` grows when a release changes the meaning of a field.
     """
 
     format: int = 2

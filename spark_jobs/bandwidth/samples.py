@@ -48,7 +48,8 @@ class Samples:
 
     def count(self, name: str, raw: int, compressed: int) -> None:
         """Add a sample's size before (``raw``) and after compression, bytes, to the totals that :attr:`sizes` has under
-        ``name``. An empty sample is ignored.
+        ``name``. An empty sample is ignored. ``name`` is a schema, or :data:`WHOLE` or :data:`ALONE` for the whole
+        stream.
         """
         if raw:
             before = self.sizes.get(name, (0, 0))

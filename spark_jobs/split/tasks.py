@@ -144,7 +144,7 @@ class RangePlan(NamedTuple):
     def save(self, path: Path) -> None:
         """Save the plan in the file ``path``, for the driver and for the task that copies the bytes. The plan says
         which bytes of a range (part of a source file) each output (binlog set of the split) receives. Raises
-        OutputError.
+        OutputError if the file cannot be written.
 
         The file is written under a temporary name and then renamed, so that no reader sees an incomplete plan.
         """
