@@ -450,8 +450,8 @@ def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
     a master between the source and the slave.
 
     ``keys`` are ``rules`` (filter rules), ``link`` (the shape of the network connection to the sources), ``options``
-    (for the slave's command line) and ``tls`` (whether readers of the slave connect by TLS). A source that :func:`read`
-    made has rules and a link of its own. Raises OptionError for a wrong key or value.
+    (for the command line) and ``tls`` (whether readers connect by TLS). A source that :func:`read` made has rules and a
+    link of its own. Raises OptionError for a wrong key or value.
     """
     return _node(name, reads, role="slave", **keys)
 

@@ -178,9 +178,9 @@ def odd_names(
     """Yield the faults in the names of databases and tables in a classic (``--replicate-*``) filter's rules.
 
     ``knowledge`` has the data that lint has collected about the binlog set, and ``names`` the names in the set, after
-    the filter's rewrite rules. The rules ``unused`` decide about nothing in the set. If only a part of the set was
-    collected (``knowledge.is_whole`` is False), a rule that matches nothing is a fault only if its name is improbable,
-    for example because of a comma.
+    the filter's rewrite rules. The rules ``unused`` decide about nothing in the set. ``knowledge.is_whole`` is False if
+    lint has collected only a part of the set. A rule that matches nothing is then a fault only if its name is
+    improbable, for example because of a comma.
     """
     for rule in unused:
         if RuleAlone(rule_filter, rule).match(names) is None:

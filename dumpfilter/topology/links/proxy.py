@@ -166,8 +166,8 @@ class _End(asyncio.BufferedProtocol):
             self._link.update()
 
     def deliver(self) -> None:
-        """Write to this end's socket the bytes that have crossed the link, a proxy between two nodes, from the other end,
-        and set the timer for the next bytes. Do nothing while the link is cut or silent (passes no byte).
+        """Write to this end's socket the bytes that have crossed the link, a proxy between two nodes, from the other
+        end, and set the timer for the next bytes. Do nothing while the link is cut or silent (passes no byte).
 
         If a cut of the link is planned after a number of bytes (:meth:`Link.cut_after`), and these have been written,
         the cut begins.
