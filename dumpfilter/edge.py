@@ -318,7 +318,9 @@ class Edge:
             yield
 
     async def _open(self, name: str, port: int) -> tuple[GrpcPort, int]:
-        """Open the gRPC port of channel ``name`` for slaves. Return the port and its TCP port number."""
+        """Open the gRPC port at which other slaves read the relay log of this slave's channel ``name``. Return the port
+        and its TCP port number.
+        """
         opened = GrpcPort(self.channels[name], MAX_DUMPS)
         chosen = opened.open(self._listen(port))
         await opened.start()
@@ -330,7 +332,9 @@ class Edge:
             self._loop.wait(work(*arguments), _STOP_SECONDS)
 
     def _end(self) -> None:
-        """Finish the remaining tasks of the closed ports, close the channels' relay logs, and stop the asyncio loop."""
+        """Finish the remaining tasks of the slave's closed ports, close the relay logs that they served, and stop the
+        asyncio loop.
+        """
         self._finish(end_of_tasks)
         for served in self.channels.values():
             served.close()

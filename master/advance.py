@@ -373,8 +373,8 @@ class ReplicaPlan(PlacedPlan):
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
     def messages(self, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
-        """Return a list of one message with the planned events and stand-ins (empty transactions for dropped ones). The
-        message is empty if there are none. ``chunk_size`` is not used.
+        """Return a list of one message with the events that this plan lists and the stand-ins (empty transactions for
+        dropped ones). The message is empty if there are none. ``chunk_size`` is not used.
 
         With ``cached`` the method raises NotCached instead of waiting for the disk. Raises BinlogError if the events
         cannot be read.

@@ -83,7 +83,7 @@ class OtherEvents(Exception):
 
 class Decision(NamedTuple):
     """The decision of one filter about all transactions of one shape (the types, flags and tables of a transaction's
-    events).
+    events): the events to send, those that get STMT_END_F, and the counts and rule hits.
     """
 
     sent: Sequence[int]

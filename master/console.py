@@ -88,7 +88,9 @@ class MasterConsole(C.Executor):
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
-        """The tables of the console, by schema and name, each with the function that returns its present rows."""
+        """The tables of the console (a port for MySQL clients), by schema and name, each with the function that returns
+        its present rows.
+        """
         filters, source = self.service.filters, self.source
         tables: dict[str, Callable[[], Result]] = {
             "drains": lambda: facts.Drains.table(

@@ -320,12 +320,12 @@ class Dump:
         return max(self._due_in(silence), 0)
 
     def take(self, step: CommitStep, now: float) -> bool:
-        """Send the commits of ``step``, which the master has just received, at once. Return whether they were sent.
-        ``now`` is the time on the monotonic clock, seconds.
+        """Send at once the message of ``step``, which has transactions that the master has just received. Return
+        whether it was sent. ``now`` is the time on the monotonic clock, seconds.
 
-        The dump's function ``sink`` sends them without waiting. Nothing is sent if the dump has no ``sink`` or ``sink``
-        would have to wait. Nothing is sent either if the dump must read these commits from the binlog, for example
-        because the filter has changed. Raises the errors of ``sink``.
+        The dump's function ``sink`` sends the message without waiting. Nothing is sent if the dump has no ``sink`` or
+        ``sink`` would have to wait. Nothing is sent either if the dump must read these transactions from the binlog,
+        for example because the filter has changed. Raises the errors of ``sink``.
         """
         if (
             self.sink is None

@@ -167,11 +167,13 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
     """Check the GTIDs or the position from which a slave or replica wants the binlog, before its dump starts. Raises
-    ReplicaAhead for GTIDs that the server which wrote the binlog lacks. ``server_uuid`` is the UUID of the binlog set.
+    ReplicaAhead for GTIDs that the server which wrote the binlog lacks. ``reader`` reads the served binlog set, and
+    ``server_uuid`` is the set's UUID.
 
     If the master receives the binlog from a running server and only lags behind, wait until the master has received
-    what the replica has. Raises BinlogUnreadable (momentary) if the master still lags after 15 seconds
-    (``LONGEST_WAIT``). A file and position after the end of the binlog are accepted here; the dump refuses them later.
+    what the replica has. Raises BinlogUnreadable (momentary: a later attempt may succeed) if the master still lags
+    after 15 seconds (``LONGEST_WAIT``). A file and position after the end of the binlog are accepted here; the dump
+    refuses them later.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -561,8 +563,8 @@ def _holding(file: str, position: int, store: BinlogStore) -> IndexedFile:
     events. If several relay log files have parts of ``file``, the newest that begins at or before ``position`` is
     returned.
 
-    Raises PositionError if there is none, and BinlogUnreadable (momentary) if the slave has not received the position
-    yet.
+    Raises PositionError if there is none. Raises BinlogUnreadable (momentary: a later attempt may succeed) if the slave
+    has not received the position yet.
     """
     known = []
     newest = store.open_file(store.binlogs.names[-1]).file.begin.file

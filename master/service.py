@@ -691,8 +691,8 @@ class DumpFilterService:
     async def Status(self, request: pb.StatusRequest, context: Context) -> pb.StatusResponse:
         """Return the master's binlog files, and the slaves that the client may see.
 
-        Raises AccessDenied for a stranger, and TryLater for a client that must wait. Raises
-        BinlogError if the binlog's index file cannot be read.
+        Raises AccessDenied for a client without a valid slave id or login, and TryLater for a client that must wait
+        after wrong passwords. Raises BinlogError if the binlog's index file cannot be read.
         """
         peer = context.peer()
         slaves = await (await self.opened_reader()).serve(lambda: self._known_to(request, peer))

@@ -375,9 +375,10 @@ class SharedReader:
             del self._requests[request.place]
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
-        """Queue requests for planning (the decision which events are sent). The next iteration of the asyncio loop
-        plans them or hands them to worker threads. The delay lets the dumps that ask begin to wait. Further requests
-        for the same segment (a scanned part of a file) may come in the meantime, and are planned together with these.
+        """Queue the ``requests`` of dumps for their next messages. The next iteration of the asyncio loop plans them
+        (decides which events are sent) or hands them to worker threads. The delay lets the dumps that ask begin to
+        wait. Further requests for the same segment (a scanned part of a file) may come in the meantime, and are planned
+        together with these.
         """
         if not requests:
             return

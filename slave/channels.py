@@ -529,7 +529,8 @@ class Channel:
 
         The imposed rules are filters that the master's operator has set for this slave. The master has applied these
         rules, but it also sends statements about which these rules cannot decide. Therefore the applier applies the
-        rules again. With ``FILTER_ON = 'MASTER'`` every row event outside compressed transactions passes.
+        rules again. With the channel's option ``FILTER_ON = 'MASTER'``, which leaves row events to the master, every
+        row event outside compressed transactions passes.
         """
         own = self.filter(names)
         imposed = [filter_from_proto(one.filter, default=names) for one in self.imposed]

@@ -77,7 +77,9 @@ class Target(Protocol):
         """
 
     def text(self) -> str:
-        """Return the target's state after the last commit as text that the slave prints for people."""
+        """Return the state after the last commit of this target (the object to which a slave applies transactions), as
+        text that the slave prints for people.
+        """
 
 
 DIGEST_BYTES = 16

@@ -188,8 +188,8 @@ class Offset(TypedDict):
 
 
 def _parts(binlogs: BinlogSet, start: Offset, until: Offset | None = None) -> list[FilePart]:
-    """Return the parts of the files of ``binlogs`` between the positions ``start`` and ``until`` (None: the end of the
-    set).
+    """Return the files of ``binlogs`` between the positions ``start`` and ``until`` (None: the end of the set), each as
+    the part of the file that lies between these positions.
 
     Raises BinlogMissing if the file of a position is no longer in the set, and PositionError if that file now ends
     before the position.

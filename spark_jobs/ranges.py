@@ -397,7 +397,8 @@ class FilePart:
 
 def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
     """Divide a binlog file, or a part of it, into ranges (sequences of complete transactions, one for each task).
-    Return the ranges with other data about the file.
+    Return the ranges with other data about the file, such as its size, the times of its transactions, and its format
+    description event.
 
     ``options`` is by default ``ReadOptions()``. With ``options.on_corrupt="stop"``, raises BinlogError with file and
     position for a missing or damaged file. Checksums are then left to the tasks that read the ranges.
@@ -774,9 +775,9 @@ def read_set(
 def read_ranges(
     indexed: IndexedSet, run: Runner, options: ReadOptions, task: Callable[[Sequence[Range]], S], label: str
 ) -> tuple[list[S], list[FileIndex]]:
-    """Read the ranges (parts of files) of a binlog set in tasks of :class:`ReadRanges`, as :func:`read_set` does.
-    Return the tasks' results, and an index of each range, both in binlog order. Such an index has the data that the
-    task found in the range.
+    """Read the ranges (parts of files) of a binlog set in tasks of :class:`ReadRanges`. Return the tasks' results, and
+    an index of each range, both in binlog order. Such an index has the data that the task found in the range, such as
+    the times of its transactions and the offset at which the last one ends.
 
     ``run`` executes the tasks, in threads or on Spark. ``label`` names the work for the progress bar. Raises the errors
     of the tasks.
@@ -830,7 +831,8 @@ def _joined(parts: Sequence[FileIndex]) -> FileIndex:
 
 def _with_indexes(task: Callable[[Sequence[Range]], S], ranges: Sequence[Range]) -> tuple[S, list[FileIndex]]:
     """Call ``task``, a task of :class:`ReadRanges`, with ``ranges`` (parts of binlog files). Return the task's result,
-    and the indexes of these ranges. An index has the data found in a range, such as times and the end.
+    and the indexes of these ranges. An index has the data found in a range, such as the times of its transactions and
+    the offset at which the last one ends.
     """
     _of_thread.indexes = []
     return task(ranges), indexes_of_task()
@@ -872,7 +874,8 @@ _of_thread = threading.local()
 
 def indexes_of_task() -> list[FileIndex]:
     """Return the list of the indexes of the ranges that the task of this thread has read so far. An index has the data
-    found in a range (part of a binlog file), such as times and the end.
+    found in a range (part of a binlog file), such as the times of its transactions and the offset at which the last one
+    ends.
     """
     found: list[FileIndex] = vars(_of_thread).setdefault("indexes", [])
     return found

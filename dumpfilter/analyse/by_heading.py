@@ -46,7 +46,9 @@ class Heading(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The texts that name this heading in a report: one for the column "schema", and one for the column "table"."""
+        """The texts that name this heading (such as a table, or a schema's statements) in a report: one for the column
+        "schema", and one for the column "table".
+        """
         if self.database is None:
             return self.name, ""
         return self.database, STATEMENTS if self.table is None else self.table

@@ -142,7 +142,9 @@ def _names(subject: Subject) -> list[str]:
 
 
 class _Top:
-    """A collection that keeps the ``most`` largest of the transactions, or of the statements, that are added to it."""
+    """A collection that keeps, of the transactions or statements that are added to it, the ``most`` with the largest
+    uncompressed sizes.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -269,9 +271,10 @@ _LONGEST = 1000
 
 
 def _text(flat: FlatEvents, first: int, stop: int) -> str:
-    """Return the beginning of the text of a statement with the events from index ``first`` to the one before ``stop``.
-    The result is empty if the binlog does not have the text, or if the event with the text is malformed. Rows events
-    have a text only if the server writes Rows_query or Annotate_rows events.
+    """Return the beginning of the text of a statement. Its events are those of ``flat``, a segment with opened
+    compressed transactions, from index ``first`` to the one before ``stop``. The result is empty if the binlog does not
+    have the text, or if the event with the text is malformed. Rows events have a text only if the server writes
+    Rows_query or Annotate_rows events.
     """
     for row, kind in zip(flat.row[first:stop].tolist(), flat.segment.type[first:stop].tolist(), strict=True):
         if kind in TEXTS:

@@ -126,9 +126,11 @@ class Helper:
 
 
 def serve(caller: Connection, answer: Callable[..., object]) -> None:
-    """Answer the requests of a helper's caller, until the caller sends :data:`END` or closes its end of the socket.
+    """Answer the requests that a helper process receives from the process that started it. End when that process sends
+    :data:`END` or closes its end of the socket.
 
-    ``caller`` is the helper's end of the socket. ``answer`` is called with the parts of a request.
+    ``caller`` is the helper's end of the socket. ``answer`` is called with the parts of a request (a tuple), and its
+    result is sent back.
     """
     while True:
         request = END

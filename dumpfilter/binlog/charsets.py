@@ -165,7 +165,8 @@ def decode(data: bytes, charset: str | None) -> str:
 
 
 def valid_text(data: bytes, charset: str | None) -> str | None:
-    """Return ``data`` as text, as :func:`decode` does, but None when the bytes are not valid in the character set.
+    """Return ``data`` as text, or None when the bytes are not valid in the character set ``charset`` (a server's name
+    such as ``latin1``; None: UTF-8).
 
     No byte above 0x7F becomes an ASCII character, so that an SQL text keeps its tokens. So the result differs from
     that of :func:`decode` for one character of sjis and ujis.

@@ -79,7 +79,9 @@ def decode_xid(body: BytesLike) -> int:
 
 
 class XaPrepare(NamedTuple):
-    """The content of an XA_prepare event, which ends the first phase (XA PREPARE) of an XA transaction."""
+    """The content of an XA_prepare event: the xid of an XA transaction, and whether the event commits the transaction
+    in one phase. Otherwise the event ends the first phase (XA PREPARE).
+    """
 
     one_phase: bool
     """True when the event stands for XA COMMIT … ONE PHASE, which commits at once. False for XA PREPARE."""

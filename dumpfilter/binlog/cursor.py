@@ -33,7 +33,7 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """The number of bytes of the event's body that the reader has not read yet."""
+        """The number of bytes of the event's body that have not been read yet."""
         return self.end - self.at
 
     def take(self, length: int, field: str) -> bytes:

@@ -20,7 +20,8 @@ A Gap event has the type 28 (Ignorable_log_event) and the flag ``LOG_EVENT_IGNOR
     | …     | for each run: the length of the GTID source, 1 byte, the source, the first and last number, 8 bytes each |
 
 A GTID source is a MySQL server's uuid of 16 bytes with its tag, or MariaDB's domain id and server id of 4 bytes each.
-The event's ``end_log_pos`` has the low 32 bits of the position. The body of a head is JSON after the kind.
+The event's ``end_log_pos`` has the low 32 bits of the position. The head of a relay log file names the master and the
+GTIDs that the slave had received before. The body of a head is JSON after the kind.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ class GtidSet(ABC):
         """Return the key under which the set keeps the intervals of a GTID source: (UUID, tag), or MariaDB's domain id.
 
         ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of the other
-        family.
+        family (MySQL, MariaDB).
         """
 
     def _served(self, source: SourceKey, number: int) -> None:
@@ -344,7 +344,8 @@ class GtidSet(ABC):
         array.
 
         ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no. A
-        seq_no of 2**63 or more is negative in ``numbers``. Raises GtidError for a source of the other family.
+        seq_no of 2**63 or more is negative in ``numbers``. Raises GtidError for a source of the other family (MySQL,
+        MariaDB).
         """
         return self._of(source).contains(numbers)
 
@@ -352,7 +353,7 @@ class GtidSet(ABC):
         """Tell whether the set has any GTID with a number from ``first`` to ``last`` (included) of a GTID source.
 
         ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of
-        the other family.
+        the other family (MySQL, MariaDB).
         """
         return self._of(source).overlaps(first, last)
 
@@ -360,7 +361,7 @@ class GtidSet(ABC):
         """Return the highest number (gno or seq_no) that the set has of a GTID source; 0 if it has none.
 
         ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of
-        the other family.
+        the other family (MySQL, MariaDB).
         """
         return next(reversed(self._of(source).ends), 0)
 
@@ -368,7 +369,8 @@ class GtidSet(ABC):
         """Return which of the numbers (gnos or seq_nos) ``first`` to ``last`` of a GTID source the set lacks.
 
         ``source`` is a (UUID of 16 bytes, tag), or MariaDB's (domain id, server id). Each interval in the result is a
-        pair of first and last missing number, both included. Raises GtidError for a source of the other family.
+        pair of first and last missing number, both included. Raises GtidError for a source of the other family (MySQL,
+        MariaDB).
         """
         return list(self._of(source).gaps(first, last))
 
@@ -410,7 +412,7 @@ class GtidSet(ABC):
         should name the server that wrote the GTID with the number ``last``; 0 if unknown.
 
         Raises GtidError when a number is out of range, when ``first`` is larger than ``last``, or when the source is
-        one of the other family.
+        one of the other family (MySQL, MariaDB).
         """
         key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
@@ -426,7 +428,7 @@ class GtidSet(ABC):
         should name the server that wrote the GTID with the largest number; 0 if unknown. ``numbers`` is an array of
         integers with one dimension.
 
-        Raises GtidError for a number out of range, and for a source of the other family.
+        Raises GtidError for a number out of range, and for a source of the other family (MySQL, MariaDB).
         """
         key = self._key(source)
         if not numbers.size:

@@ -164,9 +164,9 @@ class Layouts(NamedTuple):
     """The layouts of row images as arrays for compiled code. A layout tells which columns the before-image and
     after-image of a row have, and the sizes of the values.
 
-    ``size``, ``document``, ``json`` and ``column`` have one entry for each column, for all layouts one after the other.
-    The before-image of layout k has their entries ``first[k] : second[k]``, and the after-image has
-    ``second[k] : first[k + 1]``.
+    ``size`` (of values), ``document`` and ``json`` (for partial updates of JSON) and ``column`` (the caller's number)
+    have one entry for each column, for all layouts one after the other. The before-image of layout k has their entries
+    ``first[k] : second[k]``, and the after-image has ``second[k] : first[k + 1]``.
     """
 
     first: Int64s

@@ -203,7 +203,7 @@ class Transactions:
             yield from self._draw.choices(pool, k=_DRAWN_AT_ONCE)
 
     def new(self) -> Transaction:
-        """Return a new random transaction."""
+        """Return a new transaction with random statements on random tables, as the bytes of its events."""
         draw = self._random
         statements = 1
         while statements < _MOST_STATEMENTS and draw.random() < 3 / 4:

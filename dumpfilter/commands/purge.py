@@ -11,8 +11,8 @@ from dumpfilter.commands.option_groups import JsonOption
 
 
 class PurgeSettings(JsonOption):
-    """The options of ``dumpfilter purge``: the directory that ``dumpfilter split`` wrote, the binlog, and the files to
-    purge.
+    """The options of ``dumpfilter purge``: the directory that ``dumpfilter split`` wrote, the binlog in it, and which
+    files of this binlog to purge.
     """
 
     directory: Path = setting(show_default=False, is_argument=True)

@@ -1,7 +1,8 @@
 """The filtering of events about which rules for tables cannot decide. Only imposed filters (filters that the master's
 operator sets for a slave) need this filtering.
 
-:func:`withhold` looks at each segment before the compiled decision. The function withholds three kinds of events.
+:func:`withhold` looks at each segment (part of a binlog file) before compiled code decides which events are sent. The
+function withholds three kinds of events.
 
 - The text of a row-based statement (Rows_query, Annotate_rows). The text quotes the statement's values and names tables
   that the statement only reads. Such events are optional, so the stream stays valid without them.

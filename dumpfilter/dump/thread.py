@@ -282,8 +282,9 @@ class DumpThread:
         the same time.
 
         A caller that has decided some events without this thread makes a copy that stands after these events. For that,
-        ``position`` and ``resume`` get the transaction boundary after the events. The events must be plain row changes,
-        and :attr:`decides_by_flags` must be True.
+        ``position`` (of the next event) and ``resume`` (from which a broken stream begins again) get the transaction
+        boundary after the events. The events must be plain row changes, and the filter must decide about them by their
+        tables alone (:attr:`decides_by_flags`).
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)

@@ -746,14 +746,16 @@ class World(Generic[C]):
         self._made_elsewhere(ref, cause)
 
     def _made_elsewhere(self, ref: Ref, cause: C) -> None:
-        """Record that the replica lacks the new object ``ref`` under the other names by which later events may call it.
+        """Record that the replica lacks the object ``ref``, which a statement has created, under the other names by
+        which later events may call it.
 
         Rewrite rules change the names in row events and names without a database, but no name with a database. A later
         event may therefore call the object by its name on the source, or by this name after rewrite rules. The replica
         has the object under one name only. Any other of these names is recorded as missing, because of the statement
         ``cause``.
 
-        Names that the model already knows keep their state. Names that match the patterns ``there`` count as existing.
+        Names that the model already knows keep their state. Names that match the patterns ``there`` (objects that the
+        replica has in any case) count as existing.
         """
         thing, database, name = ref.source
         if thing in _OF_NO_DATABASE:

@@ -423,8 +423,8 @@ def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
 
 
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:
-    """Copy the node's relay logs and binlogs to ``directory``, the newest first. A file is left out if the copies would
-    have more than :data:`MOST_BYTES` together.
+    """Copy the relay logs and binlogs of a node (server, master or slave) to ``directory``, the newest first. A file is
+    left out if the copies would have more than :data:`MOST_BYTES` together.
     """
     files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
     left = MOST_BYTES

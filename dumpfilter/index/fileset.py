@@ -275,8 +275,9 @@ class BinlogFile:
 
     @property
     def writer_begin(self) -> WriterPoint | None:
-        """The writer's position and time at the beginning of a relay log file, with the sequence_number 0. None for a
-        server's own binlog. The writer is the server that wrote the events.
+        """The writer's position and time at the beginning of a relay log file. The result has the ``sequence_number``
+        0, since no earlier transaction is known. None for a server's own binlog. The writer is the server that wrote
+        the events.
         """
         if not self.is_relay_log:
             return None

@@ -151,8 +151,9 @@ class Deframer:
         return payload
 
     def _rest(self) -> LargeEvent | None:
-        """Return the event at the start of the buffer if the event is too large for the buffer, as an iterator over its
-        pieces. Return None while more bytes of the event's packet must come.
+        """Return the event at the start of the buffer of received packets if the event is too large for the buffer. The
+        result is an iterator over the event's bytes in pieces. Return None while more bytes of the event's packet must
+        come.
 
         Raises SourceStreamDamaged for a malformed packet.
         """

@@ -70,7 +70,7 @@ of events, or follow a short delay.
 @dataclass
 class Progress:
     """The progress of the reception of a source's binlog: the binlog file and position up to which events are stored,
-    and counts. Other threads may read this object.
+    the number of received bytes, and the source's files. Other threads may read this object.
     """
 
     file: str = ""
@@ -649,7 +649,9 @@ _MOST_DAMAGED = 3
 
 @dataclass(frozen=True)
 class FollowOptions:
-    """The options of a :class:`Follower`: when the follower ends, and how often it tries to connect again."""
+    """The options of a :class:`Follower` (the receiver of a running server's binlog): when the follower ends, and how
+    often it tries to connect again.
+    """
 
     stop_never: bool = False
     """Whether the receiver waits for new events at the end of the source's newest file, instead of ending there."""

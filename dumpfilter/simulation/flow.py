@@ -166,7 +166,8 @@ def cross(
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
-    ``room`` is the result of :func:`room_for` (None: it is computed).
+    ``room`` has for each transaction the number of earlier ones that must have left before the send buffers have room
+    for it (None: :func:`room_for` computes this number).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -573,8 +574,8 @@ Measured.
 
 
 class Content(NamedTuple):
-    """The transactions that cross a link, with the bytes of each. An entry may be a stand-in, which is an empty
-    transaction sent in place of a dropped one.
+    """The transactions that cross a link, as arrays with an entry for each: its index in the origin's binlog, and its
+    bytes. An entry may be a stand-in, which is an empty transaction sent in place of a dropped one.
     """
 
     transaction: Ints
@@ -778,7 +779,7 @@ class Schedule:
 
     def _passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
         """Simulate sending the transactions of this origin's binlog over consecutive links (``hops``), each with its
-        filter.
+        filter. The origin is the node that wrote the binlog.
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
@@ -864,8 +865,8 @@ class Schedule:
 
 
 def _looking(way: tuple[Hop, ...], hop: Hop) -> tuple[tuple[Hop, ...], Sender, int | None]:
-    """Return the arguments with which :meth:`Schedule._make_seen` computes when the sender of the link ``hop`` finds
-    transactions in its binlog. The results for equal arguments are cached.
+    """Return the arguments with which :meth:`Schedule._make_seen` computes the time at which the sender of the link
+    ``hop`` finds each transaction in its binlog. The results for equal arguments are cached.
 
     The arguments are the links ``way`` before ``hop``, the kind of sender, and the index of the filter on ``hop``. The
     index is None for senders whose times do not depend on the filter.

@@ -1,5 +1,5 @@
-"""The output of a simulation or an experiment: results.json and the page in a directory, and the results as tables on
-the terminal.
+"""The output of a simulation of replication or of an experiment (a run of real processes). The output consists of
+results.json, an HTML page, and tables on the terminal.
 """
 
 from __future__ import annotations

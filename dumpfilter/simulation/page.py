@@ -1,4 +1,5 @@
-"""The HTML page of a simulation or an experiment: its plots, and the rows of its tables.
+"""The HTML page of a simulation of replication or of an experiment (a run of real processes): its plots, and the rows
+of its tables.
 
 The plots show lag over time, traffic over time, and lag against the link's rate. There is one line style for each
 variant, which is a way to bring the binlog to the slaves, such as filtered on the master.
@@ -336,8 +337,8 @@ MOST_LINES = 2000
 
 
 def render_page(results: Results) -> str:
-    """Return the HTML page that shows the results of a simulation or an experiment. The caller must write the text as
-    UTF-8.
+    """Return the HTML page that shows the lag and traffic of a replication topology, as a simulation or an experiment
+    (a run of real processes) found them. The caller must write the text as UTF-8.
     """
     lag, rate, frontier = lag_plot(results), rate_plot(results), frontier_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}

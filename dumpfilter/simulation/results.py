@@ -119,7 +119,7 @@ class LagFigures(Model):
 
 
 class NodeFigures(Model):
-    """The transactions, bytes and lag of one node of the topology in one run.
+    """The transactions, bytes and lag of one node of the topology in one run of a simulation or experiment.
 
     A node with several sources also has such figures for the transactions from each source.
     """

@@ -344,7 +344,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._catch_up(deadline)
 
     def down(self) -> None:
-        """End all processes of the topology, and remove its files unless they shall be kept. Further calls do nothing.
+        """End all processes of the topology, and remove its files unless ``keep`` was given to :func:`up`. Further
+        calls do nothing.
 
         A temporary directory, which :func:`up` created, is removed. In a directory that the user named, the logs stay.
         """

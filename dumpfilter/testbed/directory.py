@@ -1,4 +1,5 @@
-"""The directory of a running topology: its lock, its control socket, and the removal of what a killed process left.
+"""The directory of a running replication topology: its lock, its control socket, and the removal of what a killed
+process left.
 
 A directory's state file names the process that runs the topology. A lock on another file says whether the topology
 still runs. The names of temporary directories contain the process id, so that the next topology can remove them.
@@ -109,7 +110,9 @@ def taken(directory: Path | None, *, keep: bool = False, is_command: bool = Fals
 
 
 class Owner(NamedTuple):
-    """The process that runs the topology of a directory, as the directory's state file names it."""
+    """A process that runs a replication topology, as the state file in the topology's directory identifies it by
+    process id and start time.
+    """
 
     pid: int
     is_command: bool
@@ -135,8 +138,8 @@ def owner_of(directory: Path) -> Owner | None:
 
 
 def clean(directory: Path) -> bool:
-    """Remove everything in a directory but the lock file, if a topology has left its state file there. Even files that
-    the topology did not make are removed.
+    """Remove everything in a directory but the lock file, if a replication topology (servers, masters and slaves) has
+    left its state file there. Even files that the topology did not make are removed.
 
     Return True if the files were removed. Return False, and remove nothing, for a directory without a state file of a
     topology. Raises TopologyBusy if the topology still runs.
@@ -149,7 +152,9 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Remove this user's temporary directories of topologies whose processes were killed and could not remove them."""
+    """Remove this user's temporary directories of replication topologies whose processes were killed and could not
+    remove them.
+    """
     for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError, ValueError, TopologyBusy):
             pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")

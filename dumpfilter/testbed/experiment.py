@@ -156,8 +156,8 @@ def _topology(text: object, path: Path) -> Topology:
 
 
 def check(experiment: Experiment) -> None:
-    """Check that an experiment can be run, for example that its links and nodes exist. Raises OptionError that names
-    the key of the configuration file.
+    """Check that an experiment (the run of a topology with load and faults) is possible, for example that its links and
+    nodes exist. Raises OptionError that names the key of the configuration file.
     """
     topology = experiment.topology
     links = [link.name for link in topology.links]

@@ -84,7 +84,7 @@ class Ground:
     def deadline(self, timeout: float | None) -> float:
         """Return the end of a wait as a time of ``time.monotonic``.
 
-        ``timeout`` is the wait's limit in seconds; None means the default limit of the topology's waits.
+        ``timeout`` is the wait's limit in seconds; None means the topology's default limit (``wait_timeout``).
         """
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 

@@ -1,7 +1,8 @@
-"""The kinds of nodes: masters and slaves (processes of dumpfilter), real servers, and files.
+"""The classes that start and stop the nodes of a running replication topology: masters and slaves (processes of
+dumpfilter), real servers, and files.
 
-A recording (replayed binlogs) or a workload (generated binlogs) consists of files. A replayed set is written as a
-server writes its binlog. Transactions appear whole, each at the time at which it is due. The format description event
+A recording (replayed binlogs) or a workload (generated binlogs) consists of files. These files are written over time as
+a server writes its binlog. Transactions appear whole, each at the time at which it is due. The format description event
 says "in use" until the file is complete. The index file names a file once the file exists.
 """
 
@@ -724,8 +725,8 @@ class Replay:
             return int((now - self._began) * MICROSECONDS)
 
     def _wait_until(self, due: int) -> bool:
-        """Wait until no pause holds the replay and its clock, which stands still during a pause, has reached ``due``
-        microseconds. Return False if the replay was closed meanwhile, otherwise True.
+        """Wait until the replay is not paused and its clock has reached ``due``. The clock counts the microseconds
+        since :meth:`start`, without pauses. Return False if the replay was closed meanwhile, otherwise True.
         """
         with self._changed:
             while not self._is_closed:

@@ -303,12 +303,12 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], i
 def _add(
     tables: dict[str, dict[str, Any]], name: str, attributes: list[tuple[str, str]], sources: list[str]
 ) -> None:
-    """Add one occurrence of the node ``name`` in a short string to ``tables``, which has the keys and values of each
-    node by name.
+    """Add one occurrence of the node ``name`` in a short string (such as ``m >> web``) to ``tables``, which has the
+    keys and values of each node by name.
 
-    ``sources`` are the nodes before the arrow that leads to this occurrence. The rules and the link in ``attributes``
-    (pairs of key and value) belong to these sources. Other keys are allowed at the first occurrence only. Raises
-    OptionError for a key that is unknown or misplaced.
+    ``sources`` are the nodes before the arrow that leads to this occurrence. The filter rules and the properties of the
+    link (such as its rate) in ``attributes`` (pairs of key and value) belong to these sources. Other keys are allowed
+    at the first occurrence only. Raises OptionError for a key that is unknown or misplaced.
     """
     is_first = name not in tables
     table = tables.setdefault(name, {})

@@ -498,8 +498,8 @@ def start_by_position(
     names a file of the writer (the server that wrote the events).
 
     Raises BinlogMissing for an unknown file, PositionError for a position at which no event begins, and SqlError 1236
-    for one outside the file. For a relay log, raises BinlogUnreadable (momentary) for a position that the slave has not
-    received yet.
+    for one outside the file. For a relay log, raises BinlogUnreadable (momentary: a later attempt may succeed) for a
+    position that the slave has not received yet.
     """
     store.refresh()
     if position < FIRST_EVENT:

@@ -352,7 +352,8 @@ class ReplicaConnection(Connection):
 
     async def _registered(self) -> RegisteredSlave:
         """Choose the replica's filter, register the replica with this filter at the master, and return the
-        registration. Raises DumpfilterError, for example if the configuration has no table for the replica.
+        registration. Raises DumpfilterError, for example if the configuration file has no ``[[replica]]`` table that
+        selects the replica.
         """
         service, peer = self._service, self._peer
         service.drains.check(peer)

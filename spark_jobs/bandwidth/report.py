@@ -1,7 +1,7 @@
 """The bandwidth report: one self-contained HTML page with plots and tables, which needs no network.
 
-The plots are rows of bars, the heat map, and the chart of traffic over time. Slaves with equal results, such as four
-replicas of one service, are shown together (:class:`Group`).
+The plots are rows of bars, the heat map of bytes by table and slave, and the chart of traffic over time. Slaves with
+equal results, such as four replicas of one service, are shown together (:class:`Group`).
 """
 
 from __future__ import annotations
@@ -479,7 +479,8 @@ def _way(
 
 def _ways(results: Results) -> list[Json]:
     """Return four rows of the page's comparison of ways to send the binlog: whole, with a filter on the master, with
-    compression, and with both. A row is the JSON of :func:`_way`.
+    compression, and with both. A row is JSON with the name of the way, its bytes, and its gigabytes a month
+    (:func:`_way`).
     """
     totals, zstd = results.totals, f"zstd {compression_name(results)}"
     is_bound = results.audience is Audience.REPLICAS and totals.is_upper_bound
@@ -507,7 +508,8 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results) -> list[Json]:
-    """Return further rows of the page's comparison of ways to send the binlog. A row is the JSON of :func:`_way`.
+    """Return further rows of the page's comparison of ways to send the binlog. A row is JSON with the name of the way
+    and its bytes (:func:`_way`).
 
     The first is a filter on the master for the other kind of readers: real replicas, or slaves of dumpfilter. The other
     rows have no filter on the master: filters on the slaves, and a split by schema.

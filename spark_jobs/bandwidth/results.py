@@ -344,7 +344,8 @@ def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
 
 
 def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Month | None:
-    """Return the traffic and the price of a month of 730 hours, extrapolated from ``bytes``.
+    """Return the traffic and the price of a month of 730 hours, extrapolated from ``bytes``, the bytes of the same
+    traffic with and without filter and compression.
 
     ``seconds`` is the time in which these bytes were written, without long pauses. Below an hour, return None.
     ``price_per_gb`` is the price of 10^9 bytes; without it the result has no prices.

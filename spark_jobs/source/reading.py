@@ -59,7 +59,9 @@ _log = logging.getLogger(__name__)
 
 
 class Predicate(NamedTuple):
-    """A condition of a query's WHERE clause on one column, which the Spark data source evaluates itself."""
+    """A condition of a query's WHERE clause on one column, which the Spark data source evaluates itself. The fields are
+    the column's name, the test of values, and the values to compare with.
+    """
 
     column: str
     test: Callable[[pa.Array], pa.Array]

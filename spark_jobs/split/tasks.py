@@ -448,8 +448,9 @@ class WriteRange:
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Yield the bytes that each output (binlog set of the split) receives from each block of a range, as ``plan`` says.
-    The range is a part of the source file ``file``. A block is the part of the range that a task reads at a time.
+    """Yield the bytes that each output (binlog set of the split) receives from each block of a range. ``plan`` says
+    which pieces of the range these are. The range is a part of the source file ``file``. A block is the part of the
+    range that a task reads at a time.
 
     Each item has the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
     the range. The array of bytes is valid only until the next item.

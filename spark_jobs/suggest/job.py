@@ -80,9 +80,10 @@ class MeasureRanges(ReadRanges):
         """Read the ranges (parts of binlog files), and return two values: the counted traffic, and whether its bytes
         are an estimate.
 
-        The traffic is counted by the condition under which a filter sends it, such as "this table is sent". The bytes
-        are an estimate if ``filters`` is None and a compressed transaction has several tables, because the compressed
-        size of each table's part is unknown. Raises BinlogError with file and position.
+        The traffic is counted by the condition under which a filter sends it, such as "this table is sent". With
+        ``filters`` None the counts must be valid for every filter. The bytes are then an estimate if a compressed
+        transaction has several tables, because the compressed size of each table's part is unknown. Raises BinlogError
+        with file and position.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         is_estimate = False
@@ -198,8 +199,9 @@ def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Searc
 
 
 def _matching(pattern: str, indexed: IndexedSet, facts: Facts) -> list[TableSubject]:
-    """Return the tables of the binlogs that a pattern of ``--keep`` matches, such as ``shop.%``. Raises OptionError for
-    a pattern without a dot.
+    """Return the tables of the binlogs that a pattern of ``--keep`` matches, such as ``shop.%``. ``facts`` has the
+    tables, and ``indexed`` the rules by which the server compares names. Raises OptionError for a pattern without a
+    dot.
     """
     if "." not in pattern:
         raise OptionError(

@@ -1,5 +1,5 @@
-"""The results of the search for rules: the data model, as the JSON output shows it, and the text for a terminal of 80
-columns or more. Bytes are bytes of events in a dump.
+"""The results of the search for filter rules that save traffic. The module has the data model, as the JSON output shows
+it, and the text for a terminal of 80 columns or more. Bytes are bytes of events in a dump.
 """
 
 from __future__ import annotations

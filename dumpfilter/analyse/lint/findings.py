@@ -1,4 +1,5 @@
-"""The faults that lint finds, the warnings into which they are joined, and the output of warnings.
+"""The faults of filter rules that ``dumpfilter lint`` finds (such as a rule that matches no name), the warnings into
+which they are joined, and the output of warnings.
 
 A warning has a code, the rules, the fault, the remedy, and the events that show the fault. The output is text for
 people, dictionaries for JSON, and single lines for logs.

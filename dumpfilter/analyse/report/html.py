@@ -66,7 +66,7 @@ class Tick(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """Rows of horizontal bars with a common axis."""
+    """Rows of horizontal bars, and the labels of their common axis."""
 
     rows: tuple[Row, ...]
     ticks: tuple[Tick, ...] = ()

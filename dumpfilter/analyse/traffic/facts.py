@@ -396,8 +396,8 @@ class Facts(_Narrow):
         return replace(self, subjects=subjects, conditions=conditions, condition=condition, given_only=True)
 
     def unified(self, alike: Ints | None = None) -> Facts:
-        """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal
-        condition, origin (server and domain) and time bucket merged.
+        """Return the counted traffic with equal conditions (such as "this table is sent") merged, and then rows of
+        counts with equal condition, origin (server and domain) and time bucket merged.
 
         In conditions about several tables or statements, table or statement ``k`` is first replaced by ``alike[k]``
         (None: no change).

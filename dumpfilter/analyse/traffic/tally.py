@@ -65,7 +65,9 @@ _SENT_ALWAYS = (R.KEEP, R.XA)
 
 
 class _Events(NamedTuple):
-    """The columns of events that are needed for counting them, as arrays with one entry for each event."""
+    """The columns of events that are needed for counting them, as arrays with one entry for each event. The columns are
+    offset, size, role (how the event travels in a filtered stream), and number of the table or statement.
+    """
 
     offset: Ints
     size: Ints
@@ -328,7 +330,8 @@ class Tally:
         )
 
     def _take_units(self) -> Ints:
-        """Return the units (rows of counts) since the last call, and reset the counts.
+        """Return the traffic that was counted since the last call, as units (rows of bytes, events and other counts),
+        and reset the counts.
 
         The columns are those of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`. The array is valid until the next
         call of :meth:`add`.

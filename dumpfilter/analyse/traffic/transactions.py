@@ -290,8 +290,8 @@ _NO_COLUMNS = _Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0,
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
-    """Concatenate the counts of consecutive parts of a binlog set. All parts must have been counted for the same
-    filters.
+    """Concatenate the transactions of consecutive parts of a binlog set, with their counted bytes and events. All parts
+    must have been counted for the same filters.
 
     No part may be empty. Transactions are numbered through all parts. The events before a part's first transaction
     count with the last transaction of the parts before.

@@ -365,8 +365,9 @@ class StatementFacts:
 
     @property
     def tables(self) -> Names:
-        """All tables, views and sequences that the statement names. Facts of
-        :func:`~dumpfilter.binlog.statement.parse.read_head` lack the tables in a query or body.
+        """All tables, views and sequences that the statement names. If
+        :func:`~dumpfilter.binlog.statement.parse.read_head` returned this object, the tables in a query or body are
+        missing, because that function does not parse them.
         """
         if self.verb is None:
             return self.body.tables

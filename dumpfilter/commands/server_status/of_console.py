@@ -27,7 +27,9 @@ _COMMENT = re.compile(r"dumpfilter (\S+), (master|slave)")
 
 @contextmanager
 def _understanding() -> Iterator[None]:
-    """Raise NotAMaster if the ``with`` block fails because answers of a console lack expected rows or columns."""
+    """Raise NotAMaster if the ``with`` block fails because the answers of a console (a port for MySQL clients) lack
+    expected rows or columns.
+    """
     try:
         yield
     except (*MALFORMED, StopIteration) as error:

@@ -250,8 +250,9 @@ def form(syntax: str, made: Callable[..., Any]) -> None:
 
 
 def parse(text: str) -> Any:
-    """Parse a statement whose first word is in :data:`FORMS`. Return the object that the syntax's function ``made``
-    (see :func:`form`) makes of the values in the statement.
+    """Parse a statement whose first word begins a syntax that :func:`form` has added, and is therefore a key of
+    :data:`FORMS`. Return the result of that syntax's function ``made``, which is called with the values in the
+    statement.
 
     Raises SqlError: ER_PARSE_ERROR at the first token that no syntax allows, and the errors of the functions that
     read values.

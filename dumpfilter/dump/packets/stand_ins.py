@@ -227,9 +227,9 @@ length of each Gtid event in them.
 class Dropped(NamedTuple):
     """The dropped transactions for which a replica gets stand-ins (empty transactions), in the order of the stream.
 
-    All fields are arrays, int64 of shape (n,). A row stands for one dropped transaction of the file, or for consecutive
-    GTIDs of one server UUID or MariaDB domain and server that a Gap event names. A Gap event is a relay log's note
-    about transactions that an earlier master dropped.
+    All fields are arrays, int64 of shape (n,), which have the GTIDs, times and positions of the stand-ins. A row stands
+    for one dropped transaction of the file, or for consecutive GTIDs of one server UUID or MariaDB domain and server
+    that a Gap event names. A Gap event is a relay log's note about transactions that an earlier master dropped.
     """
 
     place: Integers

@@ -89,7 +89,7 @@ class Pace:
 
     @property
     def size(self) -> int:
-        """The size of the next messages, in bytes of events."""
+        """The size of the next messages on the connection, in bytes of events."""
         return message_size(self.rate, self._most)
 
     def hear(self, rate: int) -> None:

@@ -216,12 +216,12 @@ class _End(asyncio.BufferedProtocol):
             self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
 
     def close(self, *, in_order: bool) -> None:
-        """Close the socket, and discard the bytes that are crossing the link to it. Unless ``in_order`` is set, the
-        peer of the socket gets a reset.
+        """Close this end's socket, and discard the bytes that are crossing the link to the socket. Unless ``in_order``
+        is set, the peer of the socket gets a TCP reset.
 
-        With ``in_order`` the target (the reading node) gets the end of the stream. The target's socket is closed only
-        when the target has ended its stream, too. Otherwise bytes from the target that nobody has read would make the
-        system discard the bytes that wait for the target.
+        With ``in_order`` the peer gets the end of the stream. If the peer is the target (the node that reads over the
+        link), the socket is closed only when the target has ended its stream, too. Otherwise bytes from the target that
+        nobody has read would make the system discard the bytes that wait for the target.
         """
         _cancel(self._timer)
         self.other._line.held -= sum(len(data or b"") for _, data in self._under_way)
@@ -284,8 +284,8 @@ class _Connection:
             raise
 
     def close(self, *, in_order: bool = False) -> None:
-        """Close both ends of the connection, unless it has already ended. The target and the source get a TCP reset,
-        and bytes that wait for them are discarded.
+        """Close both ends of the connection, unless it has already ended. The target (the node that reads over the
+        link) and the source get a TCP reset, and bytes that wait for them are discarded.
 
         With ``in_order`` there is no reset, and the system still sends the bytes that wait.
         """
@@ -352,8 +352,8 @@ class Link:
         return Counters(self.state, *passed, held, self._accepted, len(self.connections))
 
     def history(self) -> tuple[Happening, ...]:
-        """Return the latest events of the link, oldest first: changes of its shape, cuts, silences and connections.
-        There are at most ``MOST_HAPPENINGS``.
+        """Return the latest events of the link, oldest first: changes of its rate or delay, cuts, silences (times in
+        which no byte passes) and connections. There are at most ``MOST_HAPPENINGS``.
         """
         return tuple(self._happenings)
 
