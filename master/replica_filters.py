@@ -317,8 +317,8 @@ def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
 
 
 def _pairs(text: str) -> list[str]:
-    """Return the rewrite rules (``--replicate-rewrite-db``) in a replica's text, each as ``source->target``. Raises
-    OptionError for a text that can be read in several ways.
+    """Return the rewrite rules in ``text``, the value that a replica shows for REPLICATE_REWRITE_DB. Each rule is a
+    text ``source->target``. Raises OptionError for a text that can be read in several ways.
     """
     if text.startswith("("):
         found = list(_MYSQL_PAIRS.finditer(text))

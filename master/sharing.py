@@ -701,8 +701,9 @@ class SharedReader:
         return kept
 
     def prepare(self, step: Step, number: int) -> None:
-        """Begin to choose the events after ``step`` (chunks to send one after another) for a dump that is about to send
-        a chunk near the end of ``step``. ``number`` is the index of the next chunk in the step.
+        """Begin to choose the events that a dump sends after ``step`` (chunks to send one after another), if few chunks
+        of ``step`` are left. The dump then waits less for its next step. ``number`` is the index in ``step`` of the
+        chunk that the dump sends next.
         """
         after = step.after
         if (

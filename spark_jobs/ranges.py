@@ -795,11 +795,13 @@ def _read_guessed(
     task_of: Callable[[IndexedSet], Callable[[Sequence[Range]], S]],
     label: str,
 ) -> tuple[IndexedSet, list[S]] | None:
-    """Read the files of a binlog set in ranges whose beginnings are guessed. Return the result of :func:`read_set`, in
-    which each range has a fixed end. Return None if an XA transaction may end in another range than it was prepared in.
+    """Read the files of a binlog set in ranges (sequences of complete transactions) whose beginnings are guessed.
+    Return the set's index and the tasks' results, as :func:`read_set` does. Each range in the index has a fixed end.
+    Return None if an XA transaction may end in another range than it was prepared in.
 
-    Raises the errors of the tasks, such as BinlogCorrupt for a wrong guess. Raises BinlogUnsupported if a range would
-    be too large.
+    ``task_of`` makes the tasks' function from the set's index. ``label`` names the work for the progress bar. Raises
+    the errors of the tasks, such as BinlogCorrupt for a wrong guess. Raises BinlogUnsupported if a range would be too
+    large.
     """
     guess = partial(_guess_ranges, range_size=options.range_size)
     guessed = ThreadRunner(_OPENED)(guess, parts, "dividing")

@@ -475,8 +475,8 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 def kill_command(given: NodeOptions) -> None:
     """Kill a node's process with SIGKILL, as a crash would.
 
-    A recording or a generated workload is a node without a process. Such a node stops writing its binlog until it is
-    started again.
+    A recording (replayed binlogs) or a workload (generated binlogs) is a node without a process. Such a node stops
+    writing its binlog until it is started again.
 
     Example:
 
@@ -489,8 +489,8 @@ def kill_command(given: NodeOptions) -> None:
 def stop_command(given: NodeOptions) -> None:
     """Stop a node's process with its regular shutdown.
 
-    A recording or a generated workload is a node without a process. Such a node stops writing its binlog until it is
-    started again.
+    A recording (replayed binlogs) or a workload (generated binlogs) is a node without a process. Such a node stops
+    writing its binlog until it is started again.
 
     Example:
 
@@ -503,7 +503,7 @@ def stop_command(given: NodeOptions) -> None:
 def start_command(given: NodeOptions) -> None:
     """Start a killed or stopped node again, with its files and its ports.
 
-    A recording or a generated workload goes on writing its binlog where it stopped.
+    A recording (replayed binlogs) or a workload (generated binlogs) goes on writing its binlog where it stopped.
 
     Example:
 

@@ -331,7 +331,9 @@ class Window(NamedTuple):
     """The byte offset in the binlog file of the first byte of ``data``."""
 
     def has(self, low: int, high: int) -> bool:
-        """Tell whether the window holds all bytes from file offset ``low`` up to ``high``."""
+        """Tell whether the window (consecutive bytes of a binlog file in memory) has all bytes from the file offset
+        ``low`` up to ``high``.
+        """
         return self.offset <= low and high <= self.offset + len(self.data)
 
 

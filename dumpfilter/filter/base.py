@@ -421,8 +421,8 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The choices for events about which a filter cannot decide. A filter that the master's operator sets for a slave
-    has one of these choices.
+    """The choices for events about which a filter cannot decide: stop the dump, drop the event, or send it. A filter
+    that the master's operator sets for a slave has one of these choices.
     """
 
     STOP = "stop"

@@ -549,8 +549,9 @@ class Flow(NamedTuple):
     outages: Sequence[tuple[int, int | None]]
     """The start and the end (None: no end) of each outage of the last link."""
     load: Callable[[Window], tuple[Ints, Ints]]
-    """A function that returns two arrays for the last link, with an item for each interval of a window. They are the
-    bytes that the sender got and the bytes that it sent. Only the few nodes with plots need them.
+    """A function that returns two arrays for the last link, with an item for each interval of time into which a
+    :class:`Window` divides the run. They are the bytes that the sender got and the bytes that it sent. Only the few
+    nodes with plots need them.
     """
 
 
@@ -1130,8 +1131,8 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 
 
 def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
-    """Return the data of the plots: for each interval of ``window`` the bytes on each link, and the greatest lag of
-    each node.
+    """Return the data of the plots: the bytes on each link and the greatest lag of each node, for each interval of time
+    into which ``window`` divides the run.
 
     ``nodes`` has pairs of a group of equal nodes and the arrivals over each path to them. The plots show only the first
     node of each group.

@@ -102,10 +102,11 @@ def _oldest_missing(committed: Ints) -> Ints:
 
 
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
-    """Return the greatest lag of a node in each interval of ``window``, microseconds.
+    """Return the greatest lag of a node in each of the intervals of time into which ``window`` divides a run,
+    microseconds.
 
-    ``committed`` and ``received`` have the times of the same transactions. ``received`` must ascend, and end within
-    ``window``.
+    ``committed`` and ``received`` have the times of the same transactions. ``received`` must ascend, and no time may
+    lie after the last interval.
     """
     found = np.zeros(window.count, np.int64)
     committed = _oldest_missing(committed)
@@ -121,7 +122,8 @@ def series(committed: Ints, received: Ints, window: Window) -> Ints:
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
-    """Return the bytes that a link's sender sent in each interval of ``window``, for a plot.
+    """Return the bytes that a link's sender sent in each of the intervals of time into which ``window`` divides a run,
+    for a plot.
 
     ``departed`` has the time at which each transaction's last byte left, and ``needed`` the duration of sending it. A
     transaction's bytes are spread evenly over this duration. All times are microseconds.
@@ -143,7 +145,8 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that became ready to be sent over a link, in each interval of ``window``.
+    """Return the bytes of the transactions that became ready to be sent over a link, in each of the intervals of time
+    into which ``window`` divides a run.
 
     ``committed`` has the time at which the link's sender had each transaction (microseconds), and ``sizes`` the bytes
     of the same transactions.

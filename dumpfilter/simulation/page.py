@@ -73,8 +73,8 @@ _Figures = TypeVar("_Figures", NodeFigures, LinkFigures)
 
 
 def by_name(figures: Iterable[_Figures]) -> dict[str, _Figures]:
-    """Return the figures of each node or link by its name. Figures that hold for several equal nodes or links stand
-    under the name of each.
+    """Return a run's figures about each node or link (such as its bytes) by its name. Figures that hold for several
+    equal nodes or links stand under the name of each.
     """
     return {name: one for one in figures for name in (one.members or (one.name,))}
 

@@ -72,7 +72,9 @@ class OutageFigures(Model):
 
 
 class LinkFigures(Model):
-    """The traffic of one link between two nodes in one run of a simulation or experiment."""
+    """The rate, delay and outages of one link between two nodes in one run of a simulation or experiment, and the
+    bytes, transactions and messages that crossed the link.
+    """
 
     name: str
     """The link's name, ``SOURCE:TARGET``."""
@@ -201,7 +203,9 @@ class Run(Model):
 
     @property
     def whole_nodes(self) -> list[NodeFigures]:
-        """The figures of each node (or group of equal nodes), without the figures of a node's single sources."""
+        """The transactions, bytes and lag of each node (or group of equal nodes), counted over all sources of the node
+        together.
+        """
         return [node for node in self.nodes if node.channel is None]
 
 

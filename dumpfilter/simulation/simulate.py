@@ -61,7 +61,9 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a simulation: the settings (such as rates of links) to simulate, and the searches to run."""
+    """The options of a simulation: the settings (such as rates of links) to simulate, and the searches to run. A search
+    looks for a rate or delay of links with which the lag is at most :attr:`limit`.
+    """
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
@@ -190,7 +192,7 @@ class _Simulation:
 
     def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
         """Return the lag and traffic of each group of equal nodes, by group. Groups with equal traffic are computed one
-        after another, so that the caches of arrival times are used.
+        after another, because only the latest arrival times at nodes are cached.
         """
         alike: dict[tuple[float, object], dict[tuple[Route, ...], list[Group]]] = {}
         for group in groups:

@@ -1,4 +1,6 @@
-"""The tables of a running topology: its status, which may be live, and its report. They fit into 80 columns."""
+"""The tables that show a running topology on a terminal: its status, which may be live, and the report of the whole
+run. A topology is a set of sources, masters and slaves for tests. The tables fit into 80 columns.
+"""
 
 from __future__ import annotations
 

@@ -438,9 +438,9 @@ class Topology:
 
     @cached_property
     def writers(self) -> Mapping[str, Mapping[str, Node]]:
-        """A dictionary from the name of each node to a dictionary of the node's writers by name. A master or slave of
-        dumpfilter passes on the binlogs of its writers. A server, a recording (replayed binlogs) and a workload
-        (generated binlogs) are their own only writers.
+        """A dictionary from the name of each node to a dictionary of the node's writers by name. The writers of a
+        master or slave of dumpfilter are the nodes whose binlogs it passes on. A server, a recording (replayed binlogs)
+        and a workload (generated binlogs) are their own only writers.
         """
         found: dict[str, dict[str, Node]] = {}
         for node in self.nodes:

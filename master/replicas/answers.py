@@ -230,8 +230,8 @@ class Said(enum.Enum):
     )
 
     def error(self, family: Family, details: str = "") -> SqlError:
-        """Return error 1236 with this kind's text, as a server of ``family`` (MySQL or MariaDB) words it. ``details``
-        are added to the text if the whole text is short enough for a replica's status.
+        """Return a replication error (number 1236) of this kind, with the text that servers of ``family`` (MySQL or
+        MariaDB) send. ``details`` are added to the text if the whole text is short enough for a replica's status.
         """
         text = self.value[family == "mariadb"]
         return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))

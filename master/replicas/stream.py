@@ -199,11 +199,12 @@ class ReplicaStream:
         return self.sent > 0 and self.dump.is_at_end
 
     def _plan_correction(self) -> bool:
-        """Return True if the replica's position is wrong and must be corrected now, since the last correction was long
-        ago.
+        """Return True if the binlog position that the replica shows is wrong and must be corrected now, since the last
+        correction was long ago.
 
         Otherwise return False. If the position is wrong, the correction then waits until nothing was sent for
-        QUIET_SECONDS. After this time the dump yields an empty message, at which the stream sends the correction.
+        QUIET_SECONDS. After this time the dump yields an empty message, at which the stream sends the event that
+        corrects the position.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:

@@ -471,7 +471,7 @@ def _way(
         whole: the bytes without filter and compression, for the same readers.
         colour: the name of the colour of the row's bar.
         mark: the sign before the bytes: ≈ for an estimate, ≤ for an upper bound.
-        month: the gigabytes of a month. None: the row shows none.
+        month: the gigabytes that are sent in this way in a month. None: the row shows none.
     """
     row = {"name": name, "note": note, "bytes": nbytes, "whole": whole, "colour": colour, "mark": mark}
     return row | {"gigabytes_a_month": month}

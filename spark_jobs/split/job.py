@@ -185,8 +185,9 @@ def _discard(work: Path) -> None:
 
 
 def _prepare(work: Path, job: str) -> None:
-    """Prepare the working directory ``work`` for a run of the split ``job``. If a killed run of the same job left it,
-    keep its content, so that this run can continue there. Otherwise empty it, and make its subdirectories.
+    """Prepare the working directory ``work`` for a run of a split, the job that divides a binlog set into several. The
+    text ``job`` identifies the job. If a killed run of the same job left the directory, keep its content, so that this
+    run can continue there. Otherwise empty the directory, and make its subdirectories.
     """
     marker = work / _JOB
     # The job that published ``out`` as the output directory has left a remainder.
@@ -244,7 +245,9 @@ class TransactionSpans(BinlogError):
 
 
 class SplitOptions(SplitSettings):
-    """All options of a split, with the binlogs to write. Sizes are in bytes."""
+    """All options of a split (the job that divides one binlog set into several), with the sets to write. Sizes are in
+    bytes.
+    """
 
     specification: Specification = BY_SCHEMA
 

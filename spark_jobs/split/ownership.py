@@ -435,7 +435,8 @@ class Assigner:
 
     def _columns(self, segment: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]) -> Columns:
         """Return the columns of a segment (consecutive events of a file) with owner numbers in place of the numbers of
-        tables and statements. An owner number stands for the combination of outputs that receive an event.
+        tables and statements. An owner number stands for the combination of outputs (binlog sets of the split) that
+        receive an event.
 
         Store in ``parts`` the new bytes of each compressed transaction of which an output receives only some events, by
         output number and then by event index. ``read`` returns bytes of the source file.

@@ -250,16 +250,16 @@ def plan_of(
 
 
 def _received(pieces: Ints, bounds: Ints, first_event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return four arrays, with a row for each pair of an output and a transaction of which the output receives an
-    event. The rows are sorted by output, and then by transaction.
+    """Return four arrays, with a row for each pair of an output (binlog set that the split writes) and a transaction of
+    which the output receives an event. The rows are sorted by output, and then by transaction.
 
     The first array has the number of the output, and the second the index of the transaction. The third has shape
     (2, n): the bytes and the events that the output receives up to the transaction's end. The fourth has the bytes that
     the output receives of this transaction alone.
 
-    ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``bounds`` has the
-    offset of each event and of the last one's end. ``first_event`` has the index of each transaction's first event, and
-    the number of all events.
+    ``pieces`` are the pieces (consecutive bytes) of the source file that outputs receive (:attr:`RangePlan.pieces`).
+    ``bounds`` has the offset of each event and of the last one's end. ``first_event`` has the index of each
+    transaction's first event, and the number of all events.
     """
     pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
     is_replaced = pieces[:, P_PATCH] == K.REPLACED

@@ -1,7 +1,8 @@
 """Counts of the bytes and events of binlogs by condition, from which the traffic of any filter is computed.
 
-A condition is, for example, "one of these tables is sent". :class:`Facts` computes how much traffic a filter causes,
-without reading the binlogs again, as a sum over columns. The sums equal the bytes, events and transactions that a
+A condition is, for example, "one of these tables is sent". :class:`Facts` has a row of counts for each condition,
+origin (server and domain) and time bucket. The traffic of a filter is the sum of the rows whose condition the filter
+meets, so that the binlogs are not read again. The sums equal the bytes, events and transactions that a
 :class:`~dumpfilter.dump.thread.DumpThread` sends.
 """
 
@@ -189,8 +190,9 @@ class Conditions(_Narrow):
 
         The members of a condition are the tables and statements of which a filter must send one. Before the comparison,
         table or statement ``k`` is replaced by ``alike[k]``, so that more conditions become equal (None: no change).
-        Only conditions with several members are changed. Each of these also gets the member NO_SUBJECT (a slave without
-        a filter). The condition thus keeps two members, and counts as one on several tables.
+        Only conditions with several members are changed. Each of these also gets the member NO_SUBJECT, which only a
+        slave without a filter meets. The condition thus keeps at least two members, and still counts as one on several
+        tables.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -381,8 +383,9 @@ class Facts(_Narrow):
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
     def relabeled(self, labels: Iterable[Hashable]) -> Facts:
-        """Return the counts with tables and statements of equal ``labels`` merged into one. Rows of counts may then be
-        equal.
+        """Return a copy of the counts in which tables and statements of equal ``labels`` are merged into one. Several
+        rows may then have the same condition, origin (server and domain) and time bucket, until :meth:`unified` merges
+        them.
 
         ``labels`` has one value for each table and statement. Each value must include the verdicts (send, drop or
         undecided) of all filters for which the events were counted. The result is valid for these filters only.

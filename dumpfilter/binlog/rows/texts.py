@@ -1,4 +1,5 @@
-"""Conversion of cells (values of row images) to text, with one style for each column.
+"""Conversion of cells (values of row images) to text, with one style for each column. A style tells how values become
+text, and which texts stand before and after each value.
 
 Compiled code converts most values. Python code converts single values such as JSON, and numbers with a point.
 """

@@ -235,10 +235,11 @@ class BodyReader(StatementReader):
             self._list(begin, before)
 
     def _list(self, begin: Token, before: str) -> None:
-        """Parse the tables of a FROM clause, and record the tables for the result of :meth:`mentions`. The cursor is
-        after the word FROM or JOIN.
+        """Parse the tables of a FROM clause, and add them to the tables that the statement names (:meth:`mentions`
+        returns these). The cursor is after the word FROM or JOIN.
 
-        ``begin`` is the token FROM or JOIN, and ``before`` is the word before this token in the text.
+        ``begin`` (the token FROM or JOIN) and ``before`` (the word before this token) are not used, but every function
+        for a keyword gets them.
         """
         depth = len(self._levels)
         is_first = depth == 1 and self.first_list is None

@@ -1,7 +1,8 @@
 """The status records of a master or a slave that ``dumpfilter status`` prints, and the detection of problems in them.
 
-A record is a dictionary of values that JSON can represent: ``--json`` prints the record as it is. A value is None if
-the console, port or directory does not provide it. Times are Unix times, seconds.
+A record is a dictionary of values that JSON can represent: ``--json`` prints the record as it is. A record is read from
+a console, a gRPC port, or the relay directory of a slave. A value is None where this source does not provide it. Times
+are Unix times, seconds.
 """
 
 from __future__ import annotations
