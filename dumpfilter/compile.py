@@ -73,7 +73,7 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Compile the kernels that have no valid extension module, and return the exit code.
+    """Compile the modules with kernels (numba functions) that have no valid extension module, and return the exit code.
 
     The code is 1, with a line on standard error, if numba is missing, the C compiler fails, or a directory cannot be
     written.

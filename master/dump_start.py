@@ -167,8 +167,8 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
     """Check the GTIDs or the position from which a slave or replica wants the binlog, before its dump starts. Raises
-    ReplicaAhead for GTIDs that the server which wrote the binlog lacks. ``reader`` reads the served binlog set, and
-    ``server_uuid`` is the set's UUID.
+    ReplicaAhead for GTIDs that the server which wrote the binlog lacks. ``reader`` reads the served binlog set.
+    ``server_uuid`` is the UUID that identifies the set, if possible the UUID of the server that wrote it.
 
     If the master receives the binlog from a running server and only lags behind, wait until the master has received
     what the replica has. Raises BinlogUnreadable (momentary: a later attempt may succeed) if the master still lags
@@ -212,9 +212,9 @@ def _ahead(
     """Return the error for a start (GTIDs, or a file and position) that lies after the end of the binlog in ``store``.
     Return None for an acceptable start. A position in a relay log, and a position without a file name, are not checked.
 
-    ``server_uuid`` is the UUID of the binlog set. ``source`` has the GTIDs of the server from which the master receives
-    the binlog; None if that server was not asked. Raises BinlogError if the set's index file or newest file cannot be
-    read.
+    ``server_uuid`` is the UUID that identifies the binlog set, if possible the UUID of the server that wrote the set.
+    ``source`` has the GTIDs of the server from which the master receives the binlog; None if that server was not asked.
+    Raises BinlogError if the set's index file or newest file cannot be read.
     """
     store.refresh()
     if wanted.gtids is None:

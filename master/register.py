@@ -788,7 +788,9 @@ class KnownSlave(SlaveCounts):
 
     @property
     def gone_since(self) -> str:
-        """The time at which a missing slave was last seen, ISO 8601 in UTC. Empty for any other slave."""
+        """The time at which a missing slave (one that should have a running dump and has none) was last seen, ISO 8601
+        in UTC. Empty for any other slave.
+        """
         if not (self.presence.is_missing and self.last_seen_at):
             return ""
         return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")

@@ -521,7 +521,8 @@ class BinlogStore:
         return changed
 
     def logged(self) -> Logged | None:
-        """Return the GTIDs of all transactions that the server has logged so far (``gtid_executed``).
+        """Return the GTIDs of all transactions that the server which wrote the binlog has logged so far
+        (``gtid_executed``).
 
         They are the GTIDs that the newest file names at its beginning, and those of its complete transactions. Return
         None when the newest file does not begin with a GTID set. Each call scans only the part that was written since

@@ -1,4 +1,4 @@
-"""The gRPC connection of a channel to its master, with or without TLS, and the reasons why there is none.
+"""The gRPC connection of a replication channel to its master, with or without TLS, and the reasons why there is none.
 
 gRPC says little about a TLS handshake that failed, and always verifies the master's certificate. Therefore the slave
 first makes a handshake by itself (the trial). The trial finds the reason of a failure. The trial also gets the
@@ -88,7 +88,8 @@ class Source:
 
 
 def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
-    """Return a gRPC channel to the master, with TLS if the channel's configuration asks for it. The caller closes it.
+    """Return a gRPC channel to the master, with TLS if the configuration of the replication channel asks for TLS. The
+    caller closes the gRPC channel.
 
     ``stopped`` tells whether the slave is stopping, which ends a waiting TLS handshake. Raises TlsError when slave and
     master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the

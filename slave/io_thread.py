@@ -127,8 +127,8 @@ def _rate(size: int, seconds: float) -> int:
 
 
 class Receiving(Owner, Protocol):
-    """The interface through which an I/O thread uses its channel: the writer of the relay log, the counts, and the
-    methods that the thread calls.
+    """The interface through which an I/O thread uses its channel. It has the writer of the relay log, the counts of
+    events and errors, and the methods to call after a registration and at the thread's end.
     """
 
     receiver: Receiver

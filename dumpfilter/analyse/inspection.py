@@ -321,7 +321,9 @@ class Compression:
 
 @dataclass
 class Inspection:
-    """The statistics of a binlog set. Sizes are in bytes of whole events, and times in Unix seconds."""
+    """The statistics of a binlog set, such as events by type, traffic by table, large transactions, rates and GTIDs.
+    Sizes are in bytes of whole events, and times in Unix seconds.
+    """
 
     server_version: str
     family: str

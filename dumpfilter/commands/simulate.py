@@ -89,8 +89,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     """The seed of the links' jitter."""
 
     def options(self, links: Sequence[str]) -> Options:
-        """Return the scenarios and searches that the simulation computes, from the values of these command-line
-        options.
+        """Return the scenarios (variants, loads, rates and delays) that the simulation computes, and its searches for
+        the slowest rate or longest delay, from the values of these command-line options.
 
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
         name. Raises OptionError for an unknown link or variant, and for a wrong value.

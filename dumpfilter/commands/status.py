@@ -28,7 +28,7 @@ _LONGEST = 500
 
 class AskedOptions(ConsoleLogin):
     """The options that name the master or slave whose status is shown, by an address or a slave's relay directory, and
-    the logins.
+    the users and passwords for the connections.
     """
 
     master: str = setting("", metavar="HOST:PORT")

@@ -255,7 +255,9 @@ def show_command(named: TopologyArgument) -> None:
 
 
 class RunSettings(SimulationOutput):
-    """The options of ``dumpfilter topology run``: the experiment's file, the output directory, and the report."""
+    """The options of ``dumpfilter topology run``: the file that describes the experiment (a measured run of a
+    topology), the output directory, and the form of the results.
+    """
 
     experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
     """The experiment, a TOML file (docs/topology.md)."""
@@ -329,7 +331,7 @@ class WaitOptions(TopologyOptions):
 
 class WaitSettings(WaitOptions):
     """The options of ``dumpfilter topology wait``: the node (server, master or slave) that must catch up, the time
-    limit, and whether recordings must be written to their end first.
+    limit, and whether recordings (replayed binlogs) and generated binlogs must be written to their end first.
     """
 
     node: str = setting("", metavar="[NODE]", is_argument=True)

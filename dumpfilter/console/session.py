@@ -259,8 +259,8 @@ class Session:
         self.user_variables, self.prepared = user_variables, prepared
 
     def close(self) -> None:
-        """Stop counting the memory of a client that has left against the port's limit. A statement of the client may
-        still be running.
+        """Subtract the memory of this session's client, which has left, from the memory that counts against the port's
+        limit. A statement of the client may still be running.
         """
         with self.port.keeping:
             self.is_closed = True

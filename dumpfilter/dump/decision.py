@@ -227,8 +227,9 @@ def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decide
     """Decide for each filter of ``asked`` which events of a segment (a part of a binlog file) are sent. Return the
     decisions in the same order.
 
-    ``file`` is the name of the segment's binlog file. If ``columns`` begin with carried events (undecided events from
-    before the segment) or were changed for one filter, ``asked`` may have only this filter.
+    ``file`` is the name of the segment's binlog file, and ``columns`` are the arrays of its events and transactions. If
+    ``columns`` begin with carried events (undecided events from before the segment) or were changed for one filter,
+    ``asked`` may have only this filter.
     """
     found: list[Decided] = []
     for begin in range(0, len(asked), A.FILTERS):

@@ -606,7 +606,9 @@ class KeptEvents(NamedTuple):
             yield offset, data[at : at + size]
 
     def part(self, first: int, last: int) -> KeptEvents:
-        """Return a copy that has only the events with the indexes ``first`` up to, but without, ``last``."""
+        """Return a copy that has only some of these events, which all pass the filter: those with the indexes ``first``
+        up to, but without, ``last``.
+        """
         if last - first == self.start.size:
             return self
         begin = self.start[first]
@@ -620,7 +622,8 @@ class KeptEvents(NamedTuple):
 
 class PassedStatement(NamedTuple):
     """A statement (such as a Query event) that a pass through a binlog set leaves out, because the filter or the
-    selection of transactions drops it.
+    selection of transactions drops it. ``fd`` is the file's format description event, and ``event`` has the bytes of
+    the event at ``offset``.
     """
 
     file: str

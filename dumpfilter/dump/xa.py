@@ -105,8 +105,9 @@ class XaEnds(NamedTuple):
         return () if self.began_with is None else (self.began_with,)
 
     def left(self, flags: TableFlags) -> XaEnds:
-        """Return the decisions about XA COMMIT and XA ROLLBACK after the dump has changed to another filter. ``flags``
-        are the decisions of the filter before the change, about tables and statements.
+        """Return a copy for the dump after a change to another filter. ``flags`` are the verdicts of the filter before
+        the change about tables and statements. The copy records with which filter the dump began, which may decide
+        about XA transactions that were prepared before the dump.
         """
         return self._replace(began_with=self.began_with or flags)
 

@@ -162,8 +162,8 @@ class ChannelFilters:
                 settings[rule.kind] = Setting(rule.kind, (*(old.rules if old else ()), rule), by, now)
 
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
-        """Make the filters of the replication channels in ``existing``, and discard the start-up options of other
-        channels.
+        """Make the filters of the replication channels in ``existing`` from the options that :meth:`startup` has
+        collected, and discard the options of other channels.
 
         Return the server's warnings in the server's order, one for each channel whose options were discarded. Raises
         OptionError, and changes nothing, when a filter would have both classic rules (``--replicate-*``) and effective

@@ -179,7 +179,8 @@ class _Witnesses:
 
     def _statements(self, tables: Sequence[TableName]) -> Iterator[_Event]:
         """Yield statements on one or two of the ``tables``, and CREATE DATABASE statements, each with a text that
-        describes it. The statements have only default databases that both filters pass, so that the tables decide.
+        describes it. The statements have only default databases that both compared filters pass, so that the tables
+        decide.
         """
         both = [
             database

@@ -47,8 +47,9 @@ class OpenedEvents:
 
     @cached_property
     def _row(self) -> npt.NDArray[np.int64]:
-        """For each event of the segment (consecutive events of the file), its row (the index among all events of this
-        object), int64. One more entry at the end has the number of all events.
+        """For each event of the segment (consecutive events of the file), its row, int64. The row is the event's index
+        in the sequence that also has the events inside compressed transactions. One more entry at the end has the
+        number of all events in this sequence.
         """
         rows = np.ones(self.segment.offset.size, np.int64)
         rows[list(self.payloads)] = [1 + one.offset.size for one in self.payloads.values()]

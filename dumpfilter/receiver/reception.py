@@ -263,8 +263,8 @@ class Reception:
             self._follower.on_progress()
 
     def _wait(self) -> None:
-        """Wait until the source sends something. Before that, call the follower's function ``on_progress`` if the call
-        is due.
+        """Wait until the source sends something. Before that, call the function ``on_progress``, which tells others
+        about new events, if the call is due.
         """
         self._received_at = time.monotonic()
         has_more = self._has_more()

@@ -150,8 +150,8 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The nodes, links and filters of a topology, in the form that a simulation needs. The plan does not contain the
-    binlog's transactions.
+    """The nodes, links and filters of a topology, as a simulation needs them: each node with the paths of links that
+    lead from origins to the node. The plan does not contain the binlog's transactions.
     """
 
     name: str

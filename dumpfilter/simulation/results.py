@@ -233,7 +233,9 @@ class Found(Model):
 
 
 class SourceFigures(Model):
-    """Facts about the binlog set of one origin, a node of the topology that writes binlogs."""
+    """The files, size, transactions, server and commit times of the binlog set of one origin, a node of the topology
+    that writes binlogs.
+    """
 
     node: str
     files: tuple[str, ...]

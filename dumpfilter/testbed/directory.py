@@ -233,7 +233,9 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
         threading.Thread(target=self.serve_forever, args=(_POLL,), name="control", daemon=True).start()
 
     def server_close(self) -> None:
-        """Close the control socket and remove its file. Call this after the topology's end."""
+        """Close the control socket, through which other commands call the topology, and remove its file. Call this
+        after the topology's end.
+        """
         self.shutdown()
         super().server_close()
         self._path.unlink(missing_ok=True)

@@ -347,7 +347,8 @@ def _misplaced(name: str, key: str, value: str) -> OptionError:
 
 
 def _complete(name: str, table: dict[str, Any]) -> None:
-    """Make a node of a short string a workload (generated binlog set) if it has no source, and does not say what it is.
+    """Make a node a workload (generated binlog set) if it has no source, and no key that says what it is. The node is
+    from a topology's short string, such as ``m >> web``.
 
     ``table`` has the keys and values of the node ``name``, and is changed. Raises OptionError for another node with the
     keys of a workload.

@@ -320,8 +320,8 @@ class Evaluate:
         return Peak(start=int(self.buckets[k]) * seconds, bytes=nbytes, bytes_per_second=nbytes / seconds)
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
-        """Return the schemas whose binlogs a slave would need after a split by schema, as names encoded for file names,
-        in ascending order.
+        """Return the schemas whose binlogs a slave would need if the binlog set were split into one set for each
+        schema. The schemas are names encoded for file names, in ascending order.
 
         ``flags`` has the verdict of the slave's filter about each table and statement, as a uint32 of flags such as
         FILTER_BINLOG_SEND_F (None: no rules).

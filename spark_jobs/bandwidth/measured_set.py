@@ -105,7 +105,7 @@ class Measured:
 
     tallied: Facts
     schema_bytes: dict[str, int] = field(default_factory=dict)
-    """The bytes that a split by schema would write for each schema, by the schema's encoded name."""
+    """The bytes that a split of the binlogs by schema would write for each schema, by the schema's encoded name."""
     samples: Samples = field(default_factory=Samples)
 
     def ratio(self, schema: str = WHOLE) -> float:
@@ -207,7 +207,8 @@ class MeasureRanges(ReadRanges):
 
 def _is_plain(segment: Segment) -> bool:
     """Tell whether the traffic counts of a segment (consecutive events of one file) also give the bytes that a split by
-    schema writes. The segment then has only whole transactions with rows or statements of known tables.
+    schema (one binlog set for each schema) writes. The segment then has only whole transactions with rows or statements
+    of known tables.
     """
     role = segment.role & R.ROLE_MASK
     changes = (role >= R.ROWS) & (role <= R.STATEMENT)

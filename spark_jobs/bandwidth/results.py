@@ -140,7 +140,7 @@ class Peak(Model):
 class RuleSaving(Model):
     """The bytes that one rule of a slave's filter saves, while all other rules stay in force.
 
-    They are bytes for the readers whom the report is for: real replicas or dumpfilter slaves.
+    The report counts bytes for one kind of reader, real replicas or dumpfilter slaves.
     """
 
     rule: str

@@ -183,8 +183,8 @@ class EventColumns:
         """
 
     def take(self, events: OpenedEvents) -> None:
-        """Take the next segment (consecutive events) of the part of the file. Until the next call, the other methods
-        return columns for the events of this segment.
+        """Take the next segment (consecutive events) of the part of the binlog file that a query's task reads. Until
+        the next call, the other methods return the data source's columns for the events of this segment.
 
         Raises BinlogError for a compressed transaction, or a rows event, that cannot be decoded.
         """

@@ -130,8 +130,8 @@ def suggest(
         gather: a function that reads the set for ``dumpfilter lint``. Rules that would break replication are then
             rejected. None: no rule is rejected.
 
-    Raises BinlogError with file and position for a damaged binlog, and OptionError for a pattern in ``options.keep``
-    without a dot.
+    Raises BinlogError with file and position for a damaged binlog. Raises OptionError for a pattern without a dot in
+    ``options.keep`` (LIKE patterns of the tables that no suggested rule may drop).
     """
     options = options or SuggestOptions()
     task = MeasureRanges(options=options, filters=None)
@@ -189,6 +189,7 @@ def suggest(
 def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
     """Return one :class:`Slave` for each group of slaves that receive equal streams. The slaves of a group have equal
     rules. They also accept the transactions of the same servers and domains, among those that the binlogs contain.
+    ``facts`` lists these servers and domains, and ``search`` computes the traffic of each group.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:

@@ -568,7 +568,7 @@ def _arranged(statement: Int64, sections: list[tuple[Int64, Int64, Int64, Int64]
 
     ``statement`` has the index of each event's statement. ``sections`` has an entry for each kind of section: the lines
     about events, the BINLOG statements, and perhaps the rows. An entry has four arrays: the start, length and style
-    number of each cell, and then the number of cells of each event.
+    number of each cell, and then the number of cells of each event. A style tells how a cell's bytes become text.
     """
     each = np.arange(statement.size)
     event = np.concatenate([np.repeat(each, count) for *_, count in sections])

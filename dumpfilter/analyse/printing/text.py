@@ -324,8 +324,9 @@ class TextPrinter(EventTexts):
         return self._taken()
 
     def _frame_text(self, raw: bytes, word: bytes) -> bytes:
-        """Return the part of the text of a BEGIN or COMMIT event that begins with the type's name, and follows time,
-        server id and end position. ``raw`` has the event's bytes, and ``word`` is BEGIN or COMMIT.
+        """Return the printed text of a BEGIN or COMMIT event, from the name of the event's type on. The time, the
+        server id and the end position, which the text begins with, are left out. ``raw`` has the event's bytes, and
+        ``word`` is BEGIN or COMMIT.
 
         The event must record the session settings that the printed text has already set.
         """

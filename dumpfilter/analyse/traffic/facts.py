@@ -103,7 +103,7 @@ class Conditions(_Narrow):
     """The members of all conditions (such as "table 5 is sent"), concatenated. Each condition has one at least.
 
     A member is the number of a table or statement, or negative. ALWAYS is met by every filter, and NO_SUBJECT only by a
-    slave without a filter. Any other negative member stands for one filter.
+    slave without a filter. Any other negative member is met by a single filter.
     """
 
     def __len__(self) -> int:
@@ -118,10 +118,11 @@ class Conditions(_Narrow):
 
     @property
     def first(self) -> Int32:
-        """For each condition (such as "table 5 is sent"), the first entry of its list of members.
+        """For each condition (such as "table 5 is sent"), the first of its members: the tables, statements or single
+        filters that the condition lists.
 
         An entry from 0 on is the number of a table or statement. ALWAYS is met by every filter, and NO_SUBJECT only by
-        a slave without a filter. Any other negative entry stands for one filter.
+        a slave without a filter. Any other negative entry is met by a single filter.
         """
         return self.member[self.start[:-1]]
 
@@ -308,7 +309,9 @@ class Facts(_Narrow):
 
     def holding(self, flags: SubjectFlags | None, number: int | None = None) -> Mask:
         """Return a Boolean array that tells for each of ``conditions`` (such as "this table is sent") whether the
-        condition holds for a filter. The parameters and the error are those of :meth:`sent`.
+        condition holds for a filter. ``flags`` are the filter's verdicts about all tables and statements (None: no
+        rules). ``number`` is the filter's index in the list of filters for which the events were counted. Raises
+        ValueError for a filter with rules but no ``number`` if :attr:`given_only` is True.
         """
         if flags is None:
             passing = np.ones(len(self.subjects), np.bool_)

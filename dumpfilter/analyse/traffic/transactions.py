@@ -182,7 +182,8 @@ class TransactionTally:
     Parameters:
         subjects, sources: the registers that number the set's tables and statements, and its GTID sources. The segments
             must have been scanned with statements and compressed transactions.
-        filters: each filter, with the server ids and domains that its slave wants. A filter's index is its number.
+        filters: each filter, with the server ids and domains that its slave wants. A filter's index in this list is its
+            number in :meth:`TransactionTraffic.of_filter`.
         verdicts: the cached verdicts of these filters, which several tallies may share. None: a new cache.
     """
 

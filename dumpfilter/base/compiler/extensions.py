@@ -83,7 +83,8 @@ def directories(file: Path) -> Iterator[Path]:
 
 
 def writable(file: Path) -> Path:
-    """Return the first of the :func:`directories` of a Python source file that this process may write to.
+    """Return the first directory to which this process may write, of those that may hold the compiled form (``.so``) of
+    a Python source file (:func:`directories`).
 
     Missing directories are created. Raises OSError if no directory can be written to.
     """

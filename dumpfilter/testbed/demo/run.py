@@ -132,8 +132,8 @@ def _replicate(console: Console, source: Path) -> dict[str, int]:
 
 
 def _engine() -> str:
-    """Return the command line option that selects the engine of the split and the bandwidth report. The engine is Spark
-    or, on a machine without PySpark and its Java, threads.
+    """Return the command line option that selects what runs the tasks of ``dumpfilter split`` and ``dumpfilter
+    bandwidth``: Spark or, on a machine without PySpark and its Java, threads.
     """
     with contextlib.suppress(SparkMissing):
         check_java()

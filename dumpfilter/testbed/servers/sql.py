@@ -48,7 +48,8 @@ Rules = Mapping[str, Sequence[str]]
 
 class Dialect(SimpleNamespace):
     """The program names, options and replication statements in which MariaDB and MySQL differ, for one of the two
-    families. Its attributes are ``family`` and the tables of the file ``dialects.toml``, which explains them.
+    families. Its attributes are ``family`` and the tables of the file ``dialects.toml``, such as ``program`` (the name
+    of the server program) and ``status`` (the statement for the status of all channels).
     """
 
     without_binlog = "SET SESSION sql_log_bin = 0"

@@ -66,7 +66,9 @@ LinkState = Literal["up", "cut", "silent"]
 
 @dataclass(frozen=True)
 class Counters:
-    """The state of a link (a proxy between two nodes), and its numbers of bytes and connections since it was opened."""
+    """The state of a link (up, cut or silent), and its numbers of bytes and connections since it was opened. A link is
+    a proxy between two nodes.
+    """
 
     state: LinkState = "up"
     down: int = 0
