@@ -232,7 +232,7 @@ _CREATED = HEADER_LENGTH + 2 + 50
 """The offset in a format description event of the field ``created``, the time at which the server started."""
 
 
-_MOST_WAITING = 1 << 16
+_MOST_WAITING = 1 << 17
 """The number of collected GTIDs at which they are merged into the GTID set of an output (binlog set that the split
 writes). Merging many at once is cheaper, but collected GTIDs need memory.
 """
@@ -472,7 +472,7 @@ class _Gtids:
         """
         of = gtids[:, 0]
         if self._set is not None:
-            for number in np.unique(of[of >= 0]).tolist():
+            for number in np.flatnonzero(np.bincount(of[of >= 0])).tolist():
                 self._waiting.setdefault(sources[number], []).append(gtids[of == number, 1])
             self._waiting_rows += len(gtids)
             if self._waiting_rows > _MOST_WAITING:

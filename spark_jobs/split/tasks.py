@@ -212,7 +212,7 @@ def plan_of(
     about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_blocks)
     # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
     # instead, so that every process makes an equal plan of the range.
-    outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=names.__getitem__)
+    outputs = sorted(np.flatnonzero(np.bincount(pieces[:, P_OUTPUT])).tolist(), key=names.__getitem__)
     number = np.zeros(max(outputs, default=0) + 1, np.int64)
     number[outputs] = np.arange(len(outputs))
     pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
