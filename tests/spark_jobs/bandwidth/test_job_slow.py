@@ -262,7 +262,9 @@ def test_the_split_figure_is_what_a_split_writes(name: str, tmp_path: Path) -> N
 
 
 @settings(max_examples=20, deadline=None)
-@given(made=binlogs(), given_rules=st.lists(rules(), min_size=1, max_size=3), range_size=st.integers(100, 5000))
+@given(
+    made=binlogs(), given_rules=st.lists(rules(), min_size=1, max_size=3), range_size=st.integers(100, 5000)
+)
 def test_made(made: MadeBinlog, given_rules: list[list[object]], range_size: int) -> None:
     slaves = [
         SlaveDefinition(

@@ -45,7 +45,10 @@ def test_made(made: MadeBinlog, range_size: int, block_size: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(
-    made=binlogs(odd=False), data=st.data(), range_size=st.integers(100, 5000), block_size=st.integers(64, 5000)
+    made=binlogs(odd=False),
+    data=st.data(),
+    range_size=st.integers(100, 5000),
+    block_size=st.integers(64, 5000),
 )
 def test_no_output_has_gap_events(
     made: MadeBinlog, data: st.DataObject, range_size: int, block_size: int
