@@ -114,8 +114,8 @@ class _ConsoleUser(Account):
 
 
 class FilterTable(Model):
-    """The base class of the tables of the configuration file that give a filter to slaves. A table has conditions on
-    server id and network, and says by which semantics its filter rules decide.
+    """The base class of the TOML tables of the configuration file that give a filter to slaves. A TOML table has
+    conditions on the slaves' server ids and networks, and says by which semantics its filter rules decide.
 
     Effective rules (WL#2516) decide by the tables that a statement changes. Classic rules decide as a MySQL server
     does.

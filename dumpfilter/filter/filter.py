@@ -421,7 +421,7 @@ class FilterOptions:
         like).
 
         ``written_by`` has the settings by which this server compares names. Raises OptionError for a rule that the
-        semantics ``write_semantics`` do not have.
+        semantics ``write_semantics`` do not have, such as ``--binlog-do-db`` with EFFECTIVE.
         """
         return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
 

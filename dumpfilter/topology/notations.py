@@ -148,7 +148,8 @@ def to_toml(topology: Topology) -> str:
 def _table(node: Node) -> dict[str, Any]:
     """Return a node as a table ``[node.NAME]`` of a TOML configuration file, without keys that have default values.
 
-    Rules and links that all sources share are keys of the node. Otherwise each source has its own.
+    If all sources have equal rules and links, these are keys of the node. Otherwise each source has a table with its
+    rules and link.
     """
     table = node.model_dump(by_alias=True, exclude_defaults=True)
     sources = table.pop("from", ())

@@ -542,8 +542,8 @@ def _finish_set(
 
 
 def _finish_file(directory: Path, file: OutputFile, following: str | None) -> None:
-    """Write the first events of an output file in ``directory``, and at its end a Rotate event. The event names
-    ``following``, the output's next file (None: no Rotate event).
+    """Write the first events of a file that the split writes in ``directory``, and at its end a Rotate event. The
+    Rotate event names ``following``, the next file of the same binlog set (None: no Rotate event).
     """
     path, size, fd = directory / file.part.name, file.part.size, file.fd
     rotate = bytearray()

@@ -314,8 +314,8 @@ BY_SCHEMA = Specification()
 
 
 def load_specification(path: Path) -> Specification:
-    """Read and check a specification file (TOML), which defines the binlogs that a split writes by names and filter
-    rules.
+    """Read and check a specification file (TOML), which defines by names and filter rules the binlogs into which
+    ``dumpfilter split`` divides a binlog set.
 
     Raises OptionError that names the file and the bad key, name or rule.
     """

@@ -102,7 +102,7 @@ _MOST_COMPARED = 5000
 """The maximum number of names that lint compares with a rule to find a misspelling."""
 
 _MOST_COMPARISONS = 500_000
-"""The maximum number of comparisons of rules with names of the set. Beyond it, a filter's later rules are not
+"""The maximum number of comparisons of rules with names of the binlog set. Beyond it, a filter's later rules are not
 checked.
 """
 
@@ -434,8 +434,8 @@ def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
 
 
 def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
-    """Yield the fault of a table rule that matches names of the set but never decides, because another rule decides
-    first. ``names`` has the set's names as the rules see them.
+    """Yield the fault of ``rule``, a table rule of ``rule_filter``, if it matches tables of the binlog set but never
+    decides, because another rule decides first. ``names`` has the set's names as the rules see them.
     """
     alone = RuleAlone(rule_filter, rule)
     matched = [name for name in names.tables if alone.matches_table(name)]

@@ -148,7 +148,9 @@ class Style(NamedTuple):
     """
 
     def after(self, text: bytes) -> Style:
-        """Return a copy of this style that puts ``text`` before the text of each value, also before NULL."""
+        """Return a copy of this style (how a column's values become text) that puts ``text`` before the text of each
+        value, also before NULL.
+        """
         before, behind, null = self.around
         return self._replace(around=(text + before, behind, text + null))
 
