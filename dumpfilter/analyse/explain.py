@@ -430,7 +430,9 @@ def _rule(rule: Rule | None) -> str | None:
 
 
 def subject_as_dict(subject: Subject) -> dict[str, Any]:
-    """Return a table or a statement as a dictionary for JSON."""
+    """Return a table or a statement as a dictionary for JSON. A table has its names. A statement has its kind, its
+    default database, the database that it creates, alters or drops, and the updated tables.
+    """
     if isinstance(subject, TableSubject):
         return {"kind": "rows", "database": subject.database, "table": subject.table}
     return {

@@ -354,7 +354,9 @@ class Inspection:
     last_time: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the statistics as a dictionary for JSON."""
+        """Return the statistics of the binlog set as a dictionary for JSON: the fields of this object by name, and the
+        traffic by schema.
+        """
         found = {
             **vars(self),
             "files": [{"name": name, "bytes": size} for name, size in self.files],
@@ -381,7 +383,7 @@ class Inspection:
         return found
 
     def schemas(self) -> dict[str, Volume]:
-        """Return the traffic of each schema, in descending order of bytes."""
+        """Return the traffic (events and bytes) of each schema, in descending order of bytes."""
         sums: dict[str, Volume] = {}
         for (schema, _), volume in self.tables.items():
             sums[schema] = sums.get(schema, NOTHING).plus(volume)
@@ -403,7 +405,8 @@ def inspect_set(
     top: int = TOP,
     over_time: OverTimeOptions | None = None,
 ) -> Inspection:
-    """Scan all files of a binlog set and return the statistics. Raises BinlogError for a damaged file.
+    """Scan all files of a binlog set and return statistics, such as the events and bytes by type and table, and the
+    largest transactions. Raises BinlogError for a damaged file.
 
     ``verify`` tells whether event checksums are verified. ``progress`` is the console for a progress bar (None: no
     bar). ``top`` is the number of transactions, and of statements, to list. ``over_time`` has the options for bytes

@@ -1,4 +1,4 @@
-"""The progress bar of commands that read, fetch or write many bytes."""
+"""A progress bar on the terminal, which shows how many bytes a command has read, fetched or written, and how fast."""
 
 from __future__ import annotations
 

@@ -25,7 +25,9 @@ class FileChanges:
     """
 
     def __init__(self) -> None:
-        """Watch no file yet. Raises OSError on a system without inotify, and when the user has too many instances."""
+        """Watch no file yet. Raises OSError on a system without inotify, and when the user has too many inotify
+        instances.
+        """
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "inotify_init1"):
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

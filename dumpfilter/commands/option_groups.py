@@ -1,7 +1,7 @@
 """The options that several commands share.
 
-They name the binlog set and its engine, slaves with their filters, the ports of a process that serves others, and the
-console that a command asks.
+They name the binlog set, the engine (threads or Spark) that reads it, and slaves with their filters. They also name the
+ports of a process that serves others, and the console that a command asks.
 """
 
 from __future__ import annotations

@@ -140,9 +140,9 @@ def simulate_command(
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.
 
-    A topology is a set of sources, masters and slaves, and the links (network connections) between them. One pass over
-    the binlogs. The bytes are exactly those that the master sends, and the times are those of the transactions'
-    commits. docs/simulation.md describes the model of a link.
+    A topology is a set of sources, masters and slaves, and the links (network connections) between them. The command
+    reads the binlogs once. The bytes are exactly those that the master sends, and the times are those of the
+    transactions' commits. docs/simulation.md describes the model of a link.
 
     Examples:
 

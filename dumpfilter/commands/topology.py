@@ -526,7 +526,9 @@ def restart_command(given: NodeOptions) -> None:
 
 
 class HoldSettings(NodeOptions):
-    """The options of ``dumpfilter topology hold``: a node (server or slave), and its replication delay."""
+    """The options of ``dumpfilter topology hold``, which delays replication: a node (server or slave), and the time by
+    which it stays behind its sources.
+    """
 
     behind: str = setting(metavar="TIME", is_argument=True)
     """The time by which the node's data stay behind its sources, such as 3s. 0s ends the delay."""

@@ -205,7 +205,9 @@ def room_for(sizes: Ints, ahead: int) -> Ints:
 
 
 class Received(NamedTuple):
-    """The transactions that crossed a link, in the order of receipt. Transactions that never arrive have no lag."""
+    """The lags of the transactions that crossed a network link, in the order of receipt, and the number of messages.
+    Transactions that never arrive have no lag.
+    """
 
     lags: npt.NDArray[Any]
     """The time from the commit of each transaction until the node has received or applied it, microseconds."""
@@ -344,7 +346,9 @@ encoding in which they reach dumpfilter slaves.
 
 
 class Route(NamedTuple):
-    """The links over which transactions come from one origin (a node that writes binlogs) to a node, in one run."""
+    """The path of transactions from one origin (a node that writes binlogs) to another node, in one run. ``hops`` are
+    the network links on the path, in order, each with this run's rate, delay and filter.
+    """
 
     origin: str
     hops: tuple[Hop, ...]
@@ -902,7 +906,8 @@ def _flow(route: Route, schedule: Schedule, departing: Departing, received: Rece
     """Return the transactions that a node receives over ``route``, with their bytes.
 
     ``departing`` has the transactions that are sent over the last link. ``received`` has the lags of the transactions
-    that arrive, which are the first ones in ``departing``.
+    that arrive, which are the first ones in ``departing``. ``schedule`` has the origin's commit times, and computes
+    from them when transactions cross the links.
     """
     lags, messages, told, percentiles = received
     hop, count, dropped = route.hops[-1], len(lags), departing.dropped
@@ -1064,8 +1069,9 @@ def _names(names: Sequence[str]) -> dict[str, Any]:
 def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
     """Return the figures (bytes, messages, outages) of a link over which one or more channels of a node read.
 
-    ``group`` has the node, and the other nodes with equal figures. ``number`` is the index of one of the link's
-    channels in the node's ``channels``, and ``traffic`` has the figures that :func:`_traffic` returns.
+    ``group`` has the node, and the other nodes with equal links and filters. ``number`` is the index of one of the
+    link's channels in the node's ``channels``, and ``traffic`` has the bytes, messages and outages, as :func:`_traffic`
+    returns them.
     """
     leg, hop = group.nodes[0].channels[number].legs[-1], group.routes[number].hops[-1]
     return LinkFigures(
@@ -1080,8 +1086,8 @@ def _link(group: Group, number: int, traffic: Mapping[str, Any]) -> LinkFigures:
 
 
 def _traffic(flows: Sequence[Flow]) -> dict[str, Any]:
-    """Return the figures of a link that do not depend on its delay, by the names of the fields of :class:`LinkFigures`.
-    ``flows`` has the transactions received over each path whose last link is this link.
+    """Return the figures of a link (bytes, messages, outages) that do not depend on its delay, by the names of the
+    fields of :class:`LinkFigures`. ``flows`` has the transactions received over each path whose last link is this link.
     """
     return {
         "bytes": sum(flow.bytes for flow in flows),
@@ -1106,11 +1112,12 @@ def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures
 
 
 def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
-    """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
+    """Return the transactions that arrive at a node of ``group`` (nodes with equal links and filters) over all paths,
+    in the order of receipt.
 
     ``flows`` has the arrivals over each path from an origin (a node that writes binlogs). If several paths bring one
-    origin's transactions, a transaction's first arrival counts. The caller must add ``group.delay`` to the times. This
-    is the part of the last link's delay that the routes do not contain.
+    origin's transactions, a transaction's first arrival counts. The caller must add to the times ``group.delay``, the
+    part of the last link's delay that ``group.routes`` leave out.
     """
     if len(flows) == 1:
         return flows[0].arrived
@@ -1163,11 +1170,12 @@ def run_of(
     flows_of: Callable[[Group], Sequence[Flow]],
     **fields: Any,
 ) -> Run:
-    """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
-    nodes with the greatest lag.
+    """Combine the lag and traffic of all groups of nodes with equal links and filters into the results of one run. The
+    results include data for plots of the nodes with the greatest lag.
 
-    ``outcomes`` has the figures of each group, in the same order. ``flows_of`` is called with a group, and returns the
-    arrivals over each path to its nodes. ``fields`` are further fields of the :class:`Run`, such as ``method``.
+    ``outcomes`` has the lag and traffic of each group, in the same order. ``flows_of`` is called with a group, and
+    returns the arrivals over each path to its nodes. ``fields`` are further fields of the :class:`Run`, such as
+    ``method``.
     """
     duration = max(outcome.duration for outcome in outcomes)
     worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))

@@ -222,7 +222,7 @@ class _KeeperProcess:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def start(self, *program: Any) -> int:
-        """Start a child process, at the caller's request. Return its process id.
+        """Start a child process, at the request of the process that uses the keeper. Return the child's process id.
 
         ``program`` has the child's name, its arguments and its log. The last item says whether the arguments are
         another program's command line (see :meth:`_become`).

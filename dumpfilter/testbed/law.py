@@ -209,8 +209,8 @@ class References:
                 )
 
     def close(self) -> None:
-        """End the hidden servers with which checks have compared replicas, and the servers and masters from which these
-        servers read.
+        """End the hidden servers (no nodes of the topology) with which checks have compared replicas. Also end the
+        servers and masters from which these servers read.
         """
         for node in self._nodes.values():
             node.close()

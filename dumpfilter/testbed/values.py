@@ -117,7 +117,7 @@ class ChannelState:
 
 @dataclass(frozen=True)
 class _Status:
-    """The base class of the statuses of a running topology, a node and a link."""
+    """The base class of the statuses of a running topology, a node and a link, with their conversion for JSON."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status of the topology, node or link as nested dictionaries that JSON can represent, by field

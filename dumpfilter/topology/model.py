@@ -339,8 +339,9 @@ class Node(Model):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of node, such as ``server``, whose first field in :data:`KEYS` is set. The tuple is empty for a
-        master or slave of dumpfilter. More than one kind is an error of the topology.
+        """The kinds of this node, such as ``server``. A node is of a kind if the field is set that :data:`KEYS` lists
+        first for this kind. The tuple is empty for a master or slave of dumpfilter. More than one kind is an error of
+        the topology.
         """
         return tuple(kind for kind, (key, *_) in KEYS.items() if getattr(self, key) is not None)
 

@@ -409,8 +409,8 @@ def measure_and_evaluate(
     Spark.
 
     Raises BinlogError with file and position for a damaged binlog. With ``options.on_corrupt="skip"``, the damaged part
-    of a file is skipped instead, and the results list it. Raises OptionError without a slave, for a bad rule, or for
-    real replicas of MySQL if the binlogs have no GTIDs.
+    of a file is skipped instead, and the results list it. Raises OptionError without a slave, for a bad rule, or if
+    ``options.audience`` is REPLICAS (real MySQL servers) and the binlogs have no GTIDs.
     """
     options = options or BandwidthOptions()
     if not slaves:
@@ -424,8 +424,8 @@ def evaluate_slaves(
 ) -> Results:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    The measurements must be those of :func:`measure_set` for these slaves. Raises OptionError for a bad rule, or if the
-    options ask for real replicas and the binlogs lack the GTIDs that these need.
+    The measurements must be those of :func:`measure_set` for these slaves. Raises OptionError for a bad rule, or if
+    ``options.audience`` is REPLICAS (real MySQL or MariaDB servers) and the binlogs lack the GTIDs that these need.
     """
     options = options or BandwidthOptions()
     indexed, subjects = measured.indexed, measured.measured.tallied.subjects

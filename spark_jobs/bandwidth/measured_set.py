@@ -158,9 +158,9 @@ class MeasureRanges(ReadRanges):
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Read the ranges (parts of binlog files), and return their measurements.
 
-        If the counts have more rows than this task's limit (see ``nbytes``), counts that all ``filters`` treat alike
-        are merged. They are then valid for these filters only. Raises BinlogError with file and position for a damaged
-        file.
+        If the counts have more rows than this task's limit (see :attr:`nbytes`), counts of tables about which each of
+        ``filters`` decides alike are merged. They are then valid for these filters only. Raises BinlogError with file
+        and position for a damaged file.
         """
         subjects, sources, verdicts, tally, owners = state_of_thread(self.job, self._state)
         tally.take()

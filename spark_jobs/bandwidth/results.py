@@ -453,7 +453,8 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
 
 def _about_readers(totals: Totals, audience: Audience) -> list[str]:
     """Return remarks for the user that compare the filters' savings for real replicas and for dumpfilter slaves.
-    ``audience`` is the kind of readers that the other figures are about.
+    ``totals`` has the bytes of all slaves for both kinds of readers. ``audience`` is the kind whose bytes the rest of
+    the report shows.
     """
     if totals.of_replicas is None:
         return [

@@ -56,7 +56,9 @@ class Samples:
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def add(self, other: Samples) -> None:
-        """Add the totals of ``other`` to these totals. Another task took the samples of ``other``."""
+        """Add the sizes in ``other``, the samples that another task took, to these total sizes before and after
+        compression.
+        """
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
 

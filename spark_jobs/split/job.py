@@ -245,8 +245,8 @@ class TransactionSpans(BinlogError):
 
 
 class SplitOptions(SplitSettings):
-    """All options of a split (the job that divides one binlog set into several), with the sets to write. Sizes are in
-    bytes.
+    """All options of a split (the job that divides one binlog set into several). ``specification`` has the names and
+    filters of the sets to write. Sizes are in bytes.
     """
 
     specification: Specification = BY_SCHEMA

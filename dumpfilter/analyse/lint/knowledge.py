@@ -74,7 +74,9 @@ class SetEvent:
 
 @dataclass
 class SetKnowledge:
-    """The data about a binlog set with which lint can check any number of filters."""
+    """The data about a binlog set with which lint can check any number of filters: events, the names of databases and
+    tables, and XA transactions.
+    """
 
     events: list[SetEvent] = field(default_factory=list)
     """The events with which lint checks filters, in binlog order."""

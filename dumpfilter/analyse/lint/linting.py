@@ -147,7 +147,7 @@ class RuleAlone:
         self._kind = rule.kind
 
     def matches_table(self, name: Name) -> bool:
-        """Tell whether a table rule matches the table ``name``, or a database rule matches its database."""
+        """Tell whether the rule matches the table ``name`` or, if it is about databases, the table's database."""
         return self._filter.decide(TableSubject(*name)).rule is not None
 
     def matches_database(self, name: str) -> bool:

@@ -105,8 +105,8 @@ class ReplicaWalk:
         the filter but fails on the replica, or that changes or reads other rows there than on the source.
 
         The last faults are about statements for which the filter decides otherwise than for row events of the same
-        tables. Such a fault is left out if an earlier fault shows its event or names its table. If ``knowledge`` has no
-        order of events, only faults of this kind are found.
+        tables. Such a fault is left out if an earlier fault shows its event or names its table. ``knowledge`` has the
+        set's events. If they are not in binlog order, only faults of this kind are found.
         """
         rule_filter = self.rule_filter
         if not rule_filter.rules:

@@ -106,8 +106,8 @@ def event_line(kind: int, text: str | bytes = b"", after: bytes = b"") -> bytes:
 
 
 class _Table(NamedTuple):
-    """The table of a Table_map event. In ``map`` the database has its name on the target, the server on which a client
-    runs the printed text.
+    """The table of a Table_map event. In ``map``, the event's decoded body, the database has its name on the target,
+    the server on which a client runs the printed text.
     """
 
     map: TableMap
@@ -454,11 +454,12 @@ class _EventError(Exception):
 
 
 class _Cells(NamedTuple):
-    """The cells of a batch (the events that are printed together), in the order of the text. A cell is a range of
-    bytes, with a style that tells how they become text.
+    """The cells of a batch (the events that are printed together), in the order of the printed text. A cell is a range
+    of bytes, with a style that tells how they become text.
 
     ``places`` has three arrays with one entry for each cell: start, length and style number. ``section`` has the index
-    of the first cell of each section, three sections for each statement, and at the end the number of cells.
+    of the first cell of each section, and at the end the number of cells. A statement has three sections: the lines
+    about events, the BINLOG statement, and the rows.
     """
 
     places: tuple[Int64, Int64, Int64]

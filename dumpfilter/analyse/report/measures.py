@@ -1,4 +1,6 @@
-"""The measures of reports: the periods over which bytes are summed, their division, and the kind of replica."""
+"""Types that the reports about traffic share: the bytes in each period of time, divided by schema or table, and the
+kind of replica for which bytes are counted.
+"""
 
 from __future__ import annotations
 

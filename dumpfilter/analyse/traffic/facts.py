@@ -157,9 +157,9 @@ class Conditions(_Narrow):
     def passing(self, sent: Mask, *others: int) -> Mask:
         """Return for each condition (such as "one of these tables is sent") whether it holds for a given filter.
 
-        ``sent`` marks the tables and statements that the filter sends. A condition can also have negative members, and
-        ``others`` are those that the filter meets. They are ALWAYS (met by every filter), NO_SUBJECT (met only by a
-        slave without a filter), or the number that stands for this filter alone.
+        ``sent`` marks the tables and statements that the filter sends. A condition can also list negative numbers in
+        place of tables and statements, and ``others`` are those that the filter meets. They are ALWAYS (met by every
+        filter), NO_SUBJECT (met only by a slave without a filter), or the number that stands for this filter alone.
         """
         # The index -1, for a member that is no subject, selects the added False.
         holds = np.append(sent, False)

@@ -68,8 +68,8 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransactionTraffic:
-    """The transactions of consecutive binlog files, with counts from which the bytes under each given filter are
-    computed.
+    """The transactions of consecutive binlog files, with counts of bytes and events by condition (such as "this table
+    is sent"). The bytes under each given filter are computed from these counts.
     """
 
     file: npt.NDArray[np.int32]

@@ -1,4 +1,6 @@
-"""The client of the process that carries the links (connections with rate and delay) of a topology."""
+"""The client of the process that carries a topology's links (TCP proxies with a rate and a delay). The client starts
+the process, opens links, changes them and reads their counters.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,9 @@ class OpenLink:
 
     @property
     def counters(self) -> Counters:
-        """The link's present state, its bytes (passed in each direction, and waiting) and its connections."""
+        """The link's present state (up, cut or silent), its bytes (passed in each direction, and waiting) and its
+        connections.
+        """
         found: Counters = self._process.ask(self.name, "counters")
         return found
 

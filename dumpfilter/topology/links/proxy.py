@@ -106,8 +106,8 @@ class _End(asyncio.BufferedProtocol):
         self.update_reading()
 
     def update_reading(self) -> None:
-        """Start or stop reading this end's socket. The socket is read while the link is up, the link accepts bytes, and
-        the socket at the other end takes the bytes.
+        """Start or stop reading this end's socket. The socket is read while the link (a TCP proxy) is up and accepts
+        bytes, and the socket at the connection's other end takes the bytes.
         """
         if self._transport is not None and self._is_read and not self._has_read_all:
             is_wanted = self._link.accepts(self._line) and self.other._takes
@@ -138,22 +138,22 @@ class _End(asyncio.BufferedProtocol):
         return self._connection.is_open
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Send a reset over the link to the other end, if the socket has failed, for example because its peer has reset
-        it. asyncio calls the method.
+        """Send a reset over the link (a TCP proxy) to the connection's other end, if this end's socket has failed, for
+        example because its peer has reset it. asyncio calls the method.
         """
         if exc is not None:
             self._cross(None)
 
     def pause_writing(self) -> None:
-        """Stop reading the socket at the other end of the link, because this socket takes no more bytes. asyncio calls
-        the method.
+        """Stop reading the socket at the other end of the link (a TCP proxy), because this socket takes no more bytes.
+        asyncio calls the method.
         """
         self._takes = False
         self.other.update_reading()
 
     def resume_writing(self) -> None:
-        """Read the socket at the other end of the link again, because this socket takes bytes again. asyncio calls the
-        method.
+        """Read the socket at the other end of the link (a TCP proxy) again, because this socket takes bytes again.
+        asyncio calls the method.
         """
         self._takes = True
         self.other.update_reading()
@@ -344,8 +344,8 @@ class Link:
         self._begin_schedule()
 
     def counters(self) -> Counters:
-        """Return the link's state, its bytes (passed in each direction, and waiting) and its connections, all
-        counted since the link was opened.
+        """Return the link's state (up, cut or silent), its bytes (passed in each direction, and waiting) and its
+        connections, all counted since the link was opened.
         """
         passed = self.down.passed, self.up.passed
         held = self.down.held + self.up.held

@@ -85,7 +85,9 @@ class Counters:
 
 @dataclass(frozen=True)
 class Happening:
-    """One entry of a link's history: a change of its shape, a fault such as a cut, or a connection."""
+    """One entry of a link's history: a change of its shape (rate, delay, jitter, outages), a fault such as a cut, or a
+    connection.
+    """
 
     time: float
     """The time, seconds since 1970, by a clock that never jumps within one process of links."""
