@@ -715,8 +715,8 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
     """Return the position of a dump after the chunk (message) ``piece``, with the filter's state there. Return None if
     the chunk does not end at a transaction boundary.
 
-    ``piece`` is one of the consecutive chunks of ``step``. A dump calls this function to continue from there without
-    the later chunks of the step.
+    ``step`` has the consecutive chunks that a dump sends next, of which ``piece`` is one. A dump calls this function to
+    continue from there without the later chunks of the step.
     """
     place, plan = step.before, piece.plan
     segment = store.segment_of(place.source, place.position)

@@ -1,4 +1,4 @@
-"""The SQL statements and tables that the master's console offers to MySQL clients."""
+"""The SQL statements and tables that the master's console, its port for the operator's MySQL clients, offers."""
 
 from __future__ import annotations
 

@@ -311,8 +311,8 @@ class Dump:
 
     def patience(self) -> float:
         """Return the number of seconds until the dump must yield a message although the binlog has not grown. This
-        message is a heartbeat. If :attr:`quiet_seconds` is set, an empty message comes first, at which the position of
-        a real replica is corrected. Return 0 if such a message is due now.
+        message is a heartbeat. If :attr:`quiet_seconds` is set, an empty message is due first, after so many seconds
+        without a message. It lets the caller correct a real replica's wrong position. Return 0 if a message is due now.
         """
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:

@@ -704,8 +704,8 @@ def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
 def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> None:
     """Write a change that concerns a replica to the audit log.
 
-    ``what`` is the action, ``slave`` the replica's entry in the register, and ``result`` the outcome. A ``warning``
-    that is not empty replaces ``result``, and is written to the ordinary log, too.
+    ``what`` is the action, ``slave`` the replica's entry in the master's register of slaves, and ``result`` the
+    outcome. A ``warning`` that is not empty replaces ``result``, and is written to the ordinary log, too.
     """
     rules = " ".join(map(str, slave.filter.rules))
     audit_slave(what, slave.peer, slave.peer.endpoint, warning or result, rules=rules)

@@ -452,7 +452,10 @@ class DumpFilterService:
         return answer
 
     def _answer(self, slave: RegisteredSlave) -> pb.RegisterResponse:
-        """Return the answer to the registration of a slave. Raises BinlogError if the binlog cannot be read."""
+        """Return the answer to the registration of a slave: its id, the filters, and properties of the server that
+        wrote the binlog. The answer has warnings about the slave's filter, which are also logged. Raises BinlogError if
+        the binlog cannot be read.
+        """
         fd = self.store.format_description
         self.filter_warnings.log(slave)
         return pb.RegisterResponse(

@@ -247,8 +247,9 @@ class SharedReader:
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def waiter(self) -> Waiter:
-        """Return a new :class:`Waiter`, with which a dump waits for its next messages. The dump counts as running until
-        :meth:`leave`, or until nothing refers to the Waiter.
+        """Return a new :class:`Waiter` (waiting state) for a dump, by which the dump can be woken while it waits for
+        its next messages. The dump counts as running (:meth:`has_dumps`) until :meth:`leave`, or until nothing refers
+        to the Waiter.
         """
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
@@ -426,12 +427,13 @@ class SharedReader:
         self._later(finish)
 
     def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Make the next steps (chunks to send) for requests that concern one segment (a scanned part of a file). Return
-        three results: the answer to each request, the watcher's generation, and the end of the binlog.
+        """Make the next steps (chunks to send) for requests of dumps in one segment (a scanned part of a file). Return
+        three results: the answer to each request (a step, an error, or None without more events), the generation, and
+        the end of the binlog.
 
-        The generation is a number that grows with the binlog, taken before the binlog was read. By it the caller
-        notices growth during the planning. The end (file, position and generation) is None unless a step leads to the
-        end.
+        The generation is a number of the binlog's watcher that grows with the binlog, taken before the binlog was read.
+        By it the caller notices growth during the planning. The end (file, position and generation) is None unless a
+        step leads to the end.
         """
         generation = self.store.watcher.generation
         found = self._found([request.place for request in group])
@@ -587,8 +589,8 @@ class SharedReader:
         self._send_to_end([])
 
     def _send_to_end(self, newest: Sequence[Commit]) -> None:
-        """Let the waiting dumps send all received commits that they have not sent yet. Some dumps must read the commits
-        from the binlog; their requests are queued, so that a later iteration of the loop decides what these dumps send.
+        """Let the waiting dumps send all received commits that they have not sent yet. If dumps must read the commits
+        from the binlog, a later iteration of the asyncio loop decides what these dumps send.
 
         ``newest`` are the commits that have just been received. A dump that drops all of these commits sends nothing
         now. The GTIDs of the dropped commits are sent together with later commits, or by a timer (:meth:`_send_late`).

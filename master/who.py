@@ -40,8 +40,8 @@ ReplicaRow = tuple[int, str, int, int, str]
 
 @dataclass(frozen=True)
 class Peer:
-    """The identity of a slave or replica. The slave itself states all fields but ``endpoint``, which the master
-    observes.
+    """The identity of a slave or replica: user, channel, server id, UUID, addresses and versions. The slave itself
+    states all fields but ``endpoint``, which the master observes.
     """
 
     user: str = ""
@@ -109,8 +109,8 @@ def audit_slave(what: str, slave: Peer, peer: str, result: str = "ok", **details
 
 @dataclass(frozen=True)
 class Who:
-    """Conditions that select slaves. A slave is selected if it meets every condition. An empty condition is met by
-    every slave.
+    """Conditions on user, channel, server id, network, UUID and host, which select slaves. A slave is selected if it
+    meets every condition. An empty condition is met by every slave.
     """
 
     users: frozenset[str] = frozenset()
@@ -262,8 +262,8 @@ class Drained(DumpfilterError):
 
 @dataclass(frozen=True)
 class Drain:
-    """One drain (the operator's order to send slaves away): the condition on slaves, the operator's reason, and the
-    Unix time of its beginning, seconds.
+    """One drain (the operator's order to send slaves away): the conditions that select these slaves, the operator's
+    reason, and the Unix time of its beginning, seconds.
     """
 
     who: Who

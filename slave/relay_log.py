@@ -112,8 +112,8 @@ def read_index(directory: Path) -> list[str]:
 class RelayLog(LogWriter[GrowingFile]):
     """The relay log of one channel, to which the I/O thread appends events.
 
-    A caller must call :meth:`recover` before it appends. With ``synced`` a file is forced to the disk before the next
-    file begins.
+    A caller must first call :meth:`recover`, which truncates the relay log to the position in ``master.info`` and opens
+    it. With ``synced`` a file is forced to the disk before the next file begins.
     """
 
     index: Path

@@ -222,9 +222,9 @@ class SqlThread(ChannelThread):
     def run(self) -> None:
         """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
 
-        When ``relay_end.is_last`` says that the I/O thread has ended, the thread also ends at the end of the relay log.
-        After an error the thread goes back to its saved position, restores the target (the slave's data) to the saved
-        state, and raises the error.
+        If the I/O thread has ended (``relay_end.is_last``), the thread also ends at the end of the relay log. After an
+        error the thread goes back to its saved position, restores the target (the slave's data) to the saved state, and
+        raises the error.
         """
         try:
             while not self.stopping and not self._is_met():

@@ -150,8 +150,8 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
     def reconfigured(self, to: SourceInfo, *, afresh: bool = False) -> SourceInfo:
         """Return a copy of the configuration ``to`` with the present values of the fields that are no options, such as
-        the registration secret (by which the master recognizes the slave). With ``afresh`` the channel must forget its
-        position.
+        the registration secret (by which the master recognizes the slave). With ``afresh`` the copy has a mark by which
+        the channel discards its position in the master's binlog.
         """
         kept = self.model_dump(include={"imposed", "secret"})
         return to.model_copy(update={**kept, "afresh": self.afresh or afresh})

@@ -392,7 +392,9 @@ class Span(NamedTuple):
 
 @dataclass
 class GeneratedSet:
-    """The description of a generated binlog set: its index, its files, its size and its number of transactions."""
+    """The description of a generated binlog set: its index file, its binlog files, its size and its number of
+    transactions.
+    """
 
     index: Path
     files: list[Path] = field(default_factory=list)

@@ -84,8 +84,8 @@ class Latency:
             self.observe(time.perf_counter() - begin)
 
     def buckets(self) -> tuple[list[tuple[str, int]], float]:
-        """Return the buckets, and the sum of all durations, seconds. A bucket is a pair: its upper bound as text, and
-        the number of durations up to this bound. The last bound is ``+Inf``.
+        """Return the buckets of the histogram, and the sum of all recorded durations, seconds. A bucket is a pair: its
+        upper bound as text, and the number of durations up to this bound. The last bound is ``+Inf``.
         """
         from prometheus_client.utils import floatToGoString
 
@@ -188,8 +188,8 @@ class Facts(Generic[T]):
 
     @classmethod
     def document(cls, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
-        """Return the values (facts) of the object ``thing``, such as a slave, by the names of the status table's
-        columns.
+        """Return the values (facts) of the object ``thing``, such as a slave, by the names of the columns in the table
+        that shows such objects.
 
         JSON can represent the result. Times are Unix times, seconds. With ``names`` only the facts of these names are
         read.

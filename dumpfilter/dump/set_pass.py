@@ -598,7 +598,9 @@ class KeptEvents(NamedTuple):
     """Whether the events are a single statement that the filter cannot decide."""
 
     def each(self) -> Iterator[tuple[int, bytes]]:
-        """Yield for each event its byte offset in the binlog file ``file``, and its bytes."""
+        """Yield for each of these events its byte offset in the binlog file ``file``, and the bytes that a slave would
+        be sent.
+        """
         data = self.data.tobytes()
         for at, size, offset in zip(
             self.start.tolist(), self.size.tolist(), self.offset.tolist(), strict=True

@@ -46,7 +46,7 @@ statements name no tables."""
 
 @dataclass
 class Converted:
-    """The numbers of Query events that :func:`~dumpfilter.dump.set_pass.filter_set` converted so that they name their
+    """The counts of Query events that :func:`~dumpfilter.dump.set_pass.filter_set` converted so that they name their
     statements' tables.
     """
 

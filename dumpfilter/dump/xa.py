@@ -62,8 +62,9 @@ class Earlier(NamedTuple):
     """
 
     def has(self, file: str, position: int) -> bool:
-        """Tell whether a transaction that the slave has was selected before the slave's filter last changed, and so by
-        one of the filters in :attr:`filters`. The present filter has selected later transactions.
+        """Tell whether a transaction that the slave has lies before the position at which the slave's filter last
+        changed. One of the filters in :attr:`filters` has sent such a transaction, and the present filter has sent the
+        others.
 
         The transaction begins at the byte offset ``position`` of the binlog file ``file``.
         """

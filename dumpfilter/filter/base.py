@@ -256,8 +256,8 @@ class RuleFilter(ReplicationFilter):
 
 
 class WildRules(WildSet):
-    """Rules with LIKE patterns, with an index that quickly finds the first rule that a name matches. ``pattern``
-    returns the pattern of a rule's value.
+    """Rules with LIKE patterns, with an index that quickly finds the first rule that a name matches. ``pattern`` is a
+    function that returns the LIKE pattern to compare, given a rule's value.
     """
 
     def __init__(self, rules: list[Rule], collation: Collation, pattern: Callable[[str], str] = str) -> None:
@@ -619,10 +619,10 @@ class OriginFilter:
         return domain_id not in self.ignore_domain_ids
 
     def wants(self, server_id: int, domain_id: int | None, *, writer: int) -> bool:
-        """Tell whether the slave wants a transaction.
+        """Tell whether the slave wants a transaction, by the server and the domain that the transaction comes from.
 
-        ``server_id`` is from the header of the transaction's first event. ``domain_id`` is None for MySQL.
-        ``writer`` is the id of the server that wrote the binlog.
+        ``server_id`` is from the header of the transaction's first event. ``domain_id`` is None for MySQL. ``writer``
+        is the id of the server that wrote the binlog. From its own binlog the slave also wants its own transactions.
 
         >>> OriginFilter(ignore_server_ids=frozenset({7})).wants(7, None, writer=1)
         False

@@ -192,7 +192,9 @@ class _Rewrite:
         """Whether the rule renames a whole database and keeps the tables' names, as in ``db1.%->db2.%``."""
 
     def names(self, database: str, table: str) -> tuple[str, str] | None:
-        """Return the new names of a database and a table. None when the names do not match the pattern FROM."""
+        """Return the new names of a database and a table. None when the names do not match the pattern FROM of the rule
+        ``FROM->TO``.
+        """
         new_database = self.database(database)
         if new_database is None:
             return None

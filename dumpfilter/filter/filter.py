@@ -47,8 +47,8 @@ from dumpfilter.index.subjects import Subject, TableSubject
 
 
 class _DatabaseFilter(RuleFilter):
-    """The common base of :class:`Filter` and :class:`WriteFilter`, which evaluates do-db and ignore-db rules as the
-    server's class ``Rpl_filter`` does.
+    """The common base of :class:`Filter` (``--replicate-*`` rules) and :class:`WriteFilter` (``--binlog-*-db`` rules).
+    It evaluates do-db and ignore-db rules as the server's class ``Rpl_filter`` does.
     """
 
     _DB_KINDS: ClassVar[tuple[BaseRuleKind, BaseRuleKind]]

@@ -478,8 +478,9 @@ class World(Generic[C]):
             yield from self._used(self.body(one.facts.body, one.default), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a Fault for each table that a DROP TABLE or EXCHANGE PARTITION names twice on the replica, because
-        rewrite rules map two names to one. A server rejects such a statement before it evaluates table rules.
+        """Yield a Fault (a reason to fail on the replica) for each table that the statement ``one``, DROP TABLE or
+        EXCHANGE PARTITION, names twice there. Rewrite rules have mapped two names to one. A server rejects such a
+        statement before it evaluates table rules.
         """
         if one.facts.thing is Thing.TABLE and one.facts.verb in (Verb.DROP, Verb.ALTER):
             for ref in one.refs:

@@ -126,7 +126,8 @@ class FileBegin(NamedTuple):
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan (the reading of events into arrays) at a transaction boundary.
+    """The state of a scan (the reading of events into arrays) at a transaction boundary, such as the prepared XA
+    transactions.
 
     A later scan can begin at this boundary with this state, without reading the part of the file before it.
     """
@@ -495,9 +496,9 @@ def _keep(memory: npt.NDArray[np.uint8]) -> None:
 
 
 class ScanOptions(TypedDict, total=False):
-    """The keyword arguments that a :class:`SegmentReader` passes on to its base class :class:`FileScanner`, which
-    describes them. They say what the scan verifies, parses and decompresses, and which XA transactions are prepared at
-    its start.
+    """The keyword arguments that a :class:`SegmentReader` (the reader of a binlog file's events) passes on to its base
+    class :class:`FileScanner`, which describes them. They say what the scan verifies, parses and decompresses, and
+    which XA transactions are prepared at its start.
     """
 
     verify: bool
@@ -871,8 +872,8 @@ class BinlogSet:
         """Return a value by which a caller that waits for new events notices growth. The value differs from an earlier
         one if the set has grown in between.
 
-        The value has the sizes, modification times, devices and inodes of the files of :meth:`growing`. So it also
-        changes when another file takes the newest file's name. Raises OSError when a file does not exist.
+        The value has the sizes, modification times, devices and inodes of the newest binlog file and of the index file.
+        So it also changes when another file takes the newest file's name. Raises OSError when a file does not exist.
         """
         found: list[object] = []
         for path in self.growing():

@@ -114,7 +114,9 @@ class OpenedEvents:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """For each event of this object, the byte offset in :attr:`opened_data` at which it begins, int64."""
+        """For each event of this object, the byte offset at which it begins in :attr:`opened_data`, the bytes of the
+        segment and of its compressed transactions, int64.
+        """
         begin = np.zeros(len(self._row), np.int64)
         sizes = np.array([one.end for one in self.payloads.values()], np.int64)
         begin[list(self.payloads)] = self.data.size + np.cumsum(sizes) - sizes

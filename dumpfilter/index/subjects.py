@@ -145,8 +145,8 @@ class Subjects:
                 yield self[number]
 
     def statement(self, statement: Statement) -> int:
-        """Return the number that this register has given to a statement. A statement without a number gets the next
-        one.
+        """Return the number by which this register and the filters' verdicts refer to a statement. A statement without
+        a number gets the next one.
 
         Equal statements have one number.
         """

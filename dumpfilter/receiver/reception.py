@@ -759,8 +759,8 @@ class Follower:
         raise error
 
     def _warn_of_impostors(self) -> None:
-        """Log a warning, once per follower, that names the secret a fake server at the source's address could learn,
-        such as the password. Log nothing if the source's certificate is verified, or if the follower uses a Unix
+        """Log a warning, at the first call only, that names the secret a fake server at the source's address could
+        learn, such as the password. Log nothing if the source's certificate is verified, or if its address is a Unix
         socket.
         """
         if self.url.socket or self._has_warned:
@@ -787,7 +787,7 @@ class Follower:
     def _receive(self) -> None:
         """Connect to the source (a running server), and receive its binlog over this connection. Return when the source
         ends the dump (its stream of events), or the last wanted file is complete. Raises DumpfilterError for any error
-        of the connection, the source or the store.
+        of the connection, the source or the directory of received files.
         """
         self._warn_of_impostors()
         connection = login.SourceConnection(self.url)

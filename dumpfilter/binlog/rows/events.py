@@ -165,8 +165,8 @@ class LayoutTable:
         return self._joined
 
     def styled(self) -> StyledColumns:
-        """Return the styles of all cached columns, as arrays for compiled code. A style tells how the values of a
-        column become text.
+        """Return the styles of all columns of this cache's tables, as a list and as arrays for compiled code. A style
+        tells how the values of a column become text.
         """
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)

@@ -180,8 +180,8 @@ class StyledColumns(NamedTuple):
 
     @classmethod
     def of(cls, styles: list[Style]) -> StyledColumns:
-        """Return the given styles together with the arrays for compiled code. A style tells how the values of a column
-        become text. Column k has the style ``styles[k]``.
+        """Return the given styles, together with arrays in which compiled code reads the same styles. A style tells how
+        the values of a column become text. Column k has the style ``styles[k]``.
         """
         around, around_at = _joined([text for style in styles for text in style.around])
         form = np.array([style.form for style in styles], np.uint8)

@@ -477,8 +477,8 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
     """Parse a statement that creates or changes objects, such as CREATE VIEW. Return the objects, and in ``body`` the
     names in the statement's query, columns or routine body.
 
-    ``body`` stays empty for DROP and RENAME, for databases, accounts and rights, and for statements without a ``verb``,
-    such as INSERT.
+    ``body`` stays empty for DROP and RENAME, for databases, accounts and rights, and for statements that create and
+    change no object (their ``verb`` is None), such as INSERT.
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)

@@ -1,4 +1,5 @@
-"""The columns of SHOW REPLICA STATUS and similar statements, and of the console's tables that a MySQL server has, too.
+"""The columns of SHOW REPLICA STATUS and similar statements, and of the tables of a console (a port for MySQL clients)
+that a MySQL server has, too.
 
 The file ``columns.toml`` lists them. A table that has no meaning on a master or on a slave has no rows there.
 """

@@ -35,7 +35,9 @@ class Interrupt(threading.Event):
         """
 
     def set(self) -> None:
-        """Set the signal, and call the function :attr:`on_set`, which wakes an SQL function that waits."""
+        """Set this signal, which ends the running statement, and call the function :attr:`on_set`, which wakes an SQL
+        function that waits.
+        """
         super().set()
         self.on_set()
 

@@ -271,7 +271,7 @@ class Dropped(NamedTuple):
 
     @property
     def length(self) -> Integers:
-        """The number of GTIDs, and so of dropped transactions, that each row stands for."""
+        """For each row (a dropped transaction, or a run of GTIDs), the number of GTIDs that it stands for."""
         return self.last - self.first + 1
 
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
@@ -279,8 +279,8 @@ class Dropped(NamedTuple):
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
-        """Yield the rows in parts with at most ``most`` GTIDs each, so that the stand-ins (empty transactions) of one
-        part fit into memory. A row with more GTIDs is divided.
+        """Yield the rows (dropped transactions, or runs of their GTIDs) in parts with at most ``most`` GTIDs each, so
+        that the stand-ins (empty transactions) of one part fit into memory. A row with more GTIDs is divided.
 
         A Gap event (a relay log's note about dropped transactions) of a few bytes may name millions of GTIDs.
         """
