@@ -65,15 +65,16 @@ class Target(Protocol):
         """Commit the transaction that :meth:`begin` began."""
 
     def state(self) -> dict[str, Any]:
-        """Return the target's state after the last commit, as values that JSON can represent.
+        """Return the state of this target (the object to which a slave applies transactions) after the last commit, as
+        values that JSON can represent.
 
         The slave saves the state in ``relay-log.info``, and gives it to :meth:`restore` after a restart. Each class of
         targets chooses what the state contains, for example counts and hashes.
         """
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Return to an earlier state, which :meth:`state` returned, and undo an open transaction. The value ``{}``
-        stands for the empty state.
+        """Restore an earlier state of this target (the object to which a slave applies transactions), a result of
+        :meth:`state`, and undo an open transaction. The value ``{}`` stands for the empty state.
         """
 
     def text(self) -> str:

@@ -68,8 +68,9 @@ class Deframer:
         """Whether the events of the present file end in a checksum. The caller sets this attribute."""
 
     def fill(self) -> None:
-        """Wait for bytes from the source, and read them into the buffer. Raises ConnectionLost if the source has closed
-        the connection, and OSError for an error of the connection.
+        """Wait for bytes from the source (the server that sends the binlog), and read them into the buffer of received
+        packets. Raises ConnectionLost if the source has closed the connection, and OSError for an error of the
+        connection.
         """
         if self._begin == self._end:
             self._begin = self._end = 0
@@ -110,8 +111,8 @@ class Deframer:
         return got
 
     def next(self) -> Item | None:
-        """Return the next events or the next control packet from the buffer. Return None if the buffer holds no whole
-        packet; then call :meth:`fill`.
+        """Return the next events or the next control packet from the buffer of received packets. Return None if the
+        buffer holds no whole packet; then call :meth:`fill`.
 
         A memoryview holds consecutive whole events of the binlog file, and is valid until the next call. A LargeEvent
         is an iterator over the pieces of one event that does not fit into the buffer. Bytes are the payload of a

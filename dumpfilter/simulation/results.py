@@ -43,7 +43,7 @@ measure.
 
 
 class Method(enum.StrEnum):
-    """A way to obtain a run's figures: simulated or measured."""
+    """A way to obtain the lag and traffic of a run of a topology: simulated, or measured with real processes."""
 
     SIMULATED = "simulated"
     MEASURED = "measured"

@@ -65,8 +65,8 @@ def start_time(pid: int) -> int | None:
 
 @contextlib.contextmanager
 def taken(directory: Path | None, *, keep: bool = False, is_command: bool = False) -> Iterator[Path]:
-    """Lock a directory for a new topology during the ``with`` block, and yield the directory. The directory's state
-    file names this process, so that other commands find it.
+    """Lock a directory for a new replication topology during the ``with`` block, and yield the directory. The
+    directory's state file names this process, so that other commands find it.
 
     With ``directory`` None the topology gets a temporary directory. A named directory must be new or empty, or have the
     state file of an ended topology. In the last case everything in it is removed first.
@@ -132,7 +132,7 @@ def _noted_owner(directory: Path) -> Owner | None:
 
 
 def owner_of(directory: Path) -> Owner | None:
-    """Return the process that runs the topology of a directory. None if no topology runs there."""
+    """Return the process that runs the replication topology of a directory. None if no topology runs there."""
     owner = _noted_owner(directory)
     return owner if owner is not None and start_time(owner.pid) == owner.started else None
 
@@ -203,7 +203,9 @@ _POLL = 0.1
 
 
 class ControlFailed(TestbedError):
-    """An error that a running topology returned over its control socket, with the original text and exit code."""
+    """An error that a running replication topology returned over its control socket, with the original text and exit
+    code.
+    """
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -211,8 +213,8 @@ class ControlFailed(TestbedError):
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """The server of a topology's control socket. Other commands call methods, such as ``status``, or read properties of
-    the topology, its nodes and its links through the socket.
+    """The server of the control socket of a replication topology. Other commands call methods, such as ``status``, or
+    read properties of the topology, its nodes and its links through the socket.
 
     Each request has its own thread. The constructor creates the socket and starts to serve. ``bed`` is the running
     topology, a :class:`~dumpfilter.testbed.bed.Testbed`.
@@ -274,8 +276,8 @@ class _Request(socketserver.StreamRequestHandler):
 
 
 def down(directory: Path) -> None:
-    """End the topology that ``dumpfilter topology up`` runs in ``directory``, and return when its process has ended.
-    The process itself removes the files that shall not stay.
+    """End the replication topology that ``dumpfilter topology up`` runs in ``directory``, and return when its process
+    has ended. The process itself removes the files that shall not stay.
 
     If the process has already ended without this cleanup, because it was killed, remove the directory with everything
     in it. Raises NotUp if no topology has left files there, or if another program (such as a test) runs the topology.
@@ -318,8 +320,9 @@ def _without_socket(directory: Path) -> NotUp:
 def ask(
     directory: Path, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any
 ) -> Any:
-    """Call a method of the running topology in ``directory``, or of its node ``node`` or link ``link``, and return the
-    method's result. The call goes over the control socket to the topology's process.
+    """Call a method of the running replication topology in ``directory``, or of its node ``node`` or its link ``link``
+    (network connection of two nodes), and return the method's result. The call goes over the control socket to the
+    topology's process.
 
     ``verb`` is the name of the method, or of a property, and ``arguments`` are the method's arguments. A status is
     returned as a dictionary. Raises NotUp if no topology runs in the directory or the topology ends meanwhile.

@@ -184,7 +184,8 @@ class TestbedLink(OpenLink):
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent`` (passes no bytes), for example after :meth:`cut_after`.
 
-        ``timeout`` is in seconds; None: the default limit of the topology's waits. Raises NotCaughtUp after this time.
+        ``timeout`` is in seconds; None: the topology's default limit, ``wait_timeout``. Raises NotCaughtUp after this
+        time.
         """
         limit = self._wait_timeout if timeout is None else timeout
         until(
@@ -579,8 +580,8 @@ class TestbedNode(abc.ABC):
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until the node has applied (as a master: received) everything that its origins wrote before the call.
 
-        The origins are the nodes that wrote its data. ``timeout`` is in seconds; None: the default limit of the
-        topology's waits. Raises NotCaughtUp after this time, and earlier if a replication thread has stopped with an
+        The origins are the nodes that wrote its data. ``timeout`` is in seconds; None: the topology's default limit,
+        ``wait_timeout``. Raises NotCaughtUp after this time, and earlier if a replication thread has stopped with an
         error. Raises NodeIsDown for a node that does not run.
         """
         self.catch_up(self._ground.deadline(timeout))

@@ -241,7 +241,9 @@ class _End(asyncio.BufferedProtocol):
 
 
 class _Connection:
-    """A connection through a link: an end at the target (the reading node), and an end at the source."""
+    """A connection through a link, a TCP proxy between two nodes: an end at the target (the reading node), and an end
+    at the source.
+    """
 
     def __init__(self, link: Link, accepted: socket.socket) -> None:
         self.link = link
