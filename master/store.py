@@ -502,8 +502,8 @@ class BinlogStore:
         self._cache.remove_if(lambda key: key[0] in numbers)
 
     def give_up(self, error: BinlogError) -> None:
-        """Let each later read of the files that are open now raise ``error``, because the files change while dumps read
-        them.
+        """Let each later read of the files that are open now raise ``error``. The caller knows that their content is no
+        longer valid, for example because a relay log begins again at an earlier position.
         """
         with self._lock:
             files = list(self._files.values())

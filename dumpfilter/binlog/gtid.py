@@ -4,7 +4,8 @@
 MySQL writes a GTID as ``uuid:gno`` and, since 8.3, as ``uuid:tag:gno``. The text follows MySQL 9.7
 (``sql/rpl_gtid_set.cc``, ``libs/mysql/gtids``). MariaDB writes ``domain-server-seq_no``. A MariaDB server only knows
 positions (``gtid_slave_pos``: the last GTID of each domain). A position stands for the set of all GTIDs up to the last
-GTID of each domain. A filtered stream can have other sets, with holes, which are written like ``0-11-5:74``.
+GTID of each domain. A filtered stream can have other sets, with holes. Their text has intervals: ``0-11-5:74`` stands
+for the sequence numbers 5 to 74.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class SubCommand(HelpPage, TyperCommand):
 
 
 class CommandGroup(HelpPage, TyperGroup):
-    """A group of sub-commands, such as ``dumpfilter`` itself."""
+    """A group of sub-commands, such as ``dumpfilter`` itself, with the ``--help`` page of :class:`HelpPage`."""
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
         """Return two texts about the command ``name`` for ``--help``: the heading of its group of commands, and its

@@ -102,7 +102,7 @@ class Asked(NamedTuple):
 
 class Decided(NamedTuple):
     """The result of one filter's decision about a segment (a part of a binlog file): the plans of the chunks (messages)
-    to send.
+    to send. A plan has the byte ranges of the file that a message holds.
 
     ``carry`` is the state of a transaction that continues in the next segment, or None if the segment ends between two
     transactions.

@@ -46,8 +46,8 @@ statements name no tables."""
 
 @dataclass
 class Converted:
-    """The counts of Query events that :func:`~dumpfilter.dump.set_pass.filter_set` converted so that they name their
-    statements' tables.
+    """The counts of Query events to which :func:`~dumpfilter.dump.set_pass.filter_set` added the list of their
+    statements' tables (tables info, MySQL's worklog WL#40).
     """
 
     queries: int = 0

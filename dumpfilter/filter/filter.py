@@ -421,7 +421,8 @@ class FilterOptions:
         like).
 
         ``written_by`` has the settings by which this server compares names. Raises OptionError for a rule that the
-        semantics ``write_semantics`` do not have, such as ``--binlog-do-db`` with EFFECTIVE.
+        semantics ``write_semantics`` do not have. For example, worklog 2516's semantics (EFFECTIVE) have no
+        ``--binlog-do-db``.
         """
         return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
 

@@ -5,10 +5,10 @@ chooses its events. An output is one of the sets that the split writes.
 
 1. The driver divides the files into ranges of complete transactions (:mod:`~dumpfilter.spark_jobs.ranges`).
 2. A task for each range plans which output receives which events
-(:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`). 3. The driver chooses file and offset of each planned event
-(:class:`Placing`). 4. Tasks copy the events to these files and offsets
-(:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`). 5. The driver completes the files, writes the manifest, and
-publishes the directory.
+   (:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`).
+3. The driver chooses file and offset of each planned event (:class:`Placing`).
+4. Tasks copy the events to these files and offsets (:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`).
+5. The driver completes the files, writes the manifest (the list of written files), and publishes the directory.
 
 The driver reads the plans of all ranges (parts of the source's files) in binlog order. From the plans, the driver knows
 how many bytes each output has before each range. Tasks can therefore write all ranges in parallel. As on a server, an

@@ -545,8 +545,8 @@ class _Batch:
         return data, start[:count], np.concatenate([kept.size for kept in self._kept])[:count]
 
     def statements(self) -> Int64:
-        """Return an int64 array with one entry for each event: the index of its statement, counted from 0 in this
-        batch.
+        """Return an int64 array with one entry for each event of the batch: the index of the SQL statement to which the
+        event belongs. The batch's first statement has the index 0.
         """
         ends = np.array(self.closed, np.int64)
         return np.searchsorted(ends, np.arange(len(self.texts)), "right").astype(np.int64)

@@ -247,8 +247,8 @@ class Session:
         return lines
 
     def is_new_thread(self, thread_id: int) -> bool:
-        """Tell whether the connection id ``thread_id`` differs from that of the last printed SET statement. If so, the
-        caller must print a SET statement, and the new id is remembered.
+        """Tell whether the connection id ``thread_id`` differs from that of the last printed SET statement for
+        ``pseudo_thread_id``. If so, the caller must print such a statement, and the new id is remembered.
         """
         return self._changed("pseudo_thread_id", thread_id)
 

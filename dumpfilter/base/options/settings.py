@@ -29,9 +29,9 @@ class Settings(BaseModel):
     """The base class of settings: pydantic models whose fields declare the options of a command line. A string literal
     after a field is the option's help.
 
-    Most fields declare one option. A field with the default :func:`setting` declares an option with further properties
-    such as other names, a positional argument, or no option. A field with the default :func:`repeated` declares several
-    options. ``panel`` is the heading of the options in ``--help``.
+    Most fields declare one option. The default :func:`setting` gives a field further properties: other names, a
+    positional argument, or a value that no option sets. The default :func:`repeated` declares several options, each of
+    which may be given several times. ``panel`` is the heading of the options in ``--help``.
     """
 
     model_config = ConfigDict(
