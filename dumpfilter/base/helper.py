@@ -73,14 +73,18 @@ class Helper:
         with uninterrupted(), self._lock:
             if self._connection.closed:
                 raise self.error(f"{self.title} was closed")
-            try:
+            has_ended = True
+            with suppress(OSError, EOFError):
                 self._connection.send(request)
                 if not self._connection.poll(self.timeout):
                     self.process.kill()
                     raise self.error(f"{self.title} gave no answer in {self.timeout:.0f} s")
                 answer = self._receive()
-            except (OSError, EOFError) as error:
-                raise self.ended() from error
+                has_ended = False
+            if has_ended:
+                # The error of the socket is not the context of this one. It would keep the request's buffer, whose
+                # collection as garbage Python 3.13 reports as an ignored exception.
+                raise self.ended()
         if isinstance(answer, Exception):
             raise answer
         return answer

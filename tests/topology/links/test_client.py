@@ -532,8 +532,11 @@ def test_a_killed_process_is_told(tmp_path: Path) -> None:
     with LinkProcess(tmp_path / "log") as links:
         links.counters()
         os.kill(links.process.pid, signal.SIGKILL)
-        with pytest.raises(LinkError, match="the process of the links ended"):
-            links.counters()
+        for _ in range(2):
+            with pytest.raises(LinkError, match="the process of the links ended") as caught:
+                links.counters()
+            # Python 3.13 reports an ignored exception when it collects the request's buffer as garbage.
+            assert caught.value.__context__ is None
 
 
 def test_the_process_ends_with_a_caller_that_is_killed() -> None:
