@@ -284,8 +284,7 @@ class Channel:
                 login = {} if user is None else {"user": user, "password": password or ""}
                 self._start_io(self.info.model_copy(update=login))
             if Threads.SQL in threads and not self.sql.running:
-                self.sql = SqlThread(self, until)
-                self.sql.start()
+                self._start_applier(until)
 
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if the slave has removed relay log files because of their age, and the applier has never
@@ -499,8 +498,7 @@ class Channel:
             if self.relay_end.is_last:
                 self._start_io(self.info)
             if applies and self.sql.error is None:
-                self.sql = SqlThread(self, self.sql.until)
-                self.sql.start()
+                self._start_applier(self.sql.until)
             return True
         finally:
             self._busy.release()
@@ -510,6 +508,12 @@ class Channel:
         self.io = IoThread(self, self._new_source(info))
         self.io.connected = connected
         self.io.start()
+
+    def _start_applier(self, until: Until | None) -> None:
+        applier = SqlThread(self, until)
+        applier.start()
+        # An applier that has found damage still runs, so that there is a running applier at any time.
+        self.sql = applier
 
     def _registered_filter(self) -> pb.FilterDefinition:
         on_master = self.info.filter_on != FilterOn.SLAVE

@@ -21,6 +21,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.relay_log import RelayLog, read_index
+from dumpfilter.slave.sql_thread import SqlThread
 from dumpfilter.slave.state import MasterInfo, RelayLogInfo, SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
 from tests.slave.driven import OLD_OPTION as OLD
@@ -147,8 +148,16 @@ def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp
             assert read_index(directory)[0] == (needed or names[-1])
 
 
-def test_damage_after_the_end_of_the_binlog_is_fetched_again(binlogs: Path, tmp_path: Path) -> None:
+def test_damage_after_the_end_of_the_binlog_is_fetched_again(
+    binlogs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --once the I/O thread has ended when the applier finds the damage."""
+    start, another_runs = SqlThread.start, []
+
+    def noting(thread: SqlThread) -> None:
+        another_runs.append(slave.channel().sql.running)
+        start(thread)
+
     with serving(binlogs) as master, driven(tmp_path / "s", OLD, once=True) as slave:
         slave.follow(master)
         slave.sql("START REPLICA IO_THREAD")
@@ -157,9 +166,12 @@ def test_damage_after_the_end_of_the_binlog_is_fetched_again(binlogs: Path, tmp_
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
+        monkeypatch.setattr(SqlThread, "start", noting)
         slave.sql("START REPLICA SQL_THREAD")
         slave.stopped()
         assert slave.place() == master.end
+        # CHANGE REPLICATION FILTER, for example, must find an applier while the applier is replaced.
+        assert another_runs == [False, True]
 
 
 # -- another master
