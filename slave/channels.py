@@ -512,7 +512,7 @@ class Channel:
     def _start_applier(self, until: Until | None) -> None:
         applier = SqlThread(self, until)
         applier.start()
-        # An applier that has found damage still runs, so that there is a running applier at any time.
+        # An applier that is replaced because it has found damage still runs. Until now readers find that one.
         self.sql = applier
 
     def _registered_filter(self) -> pb.FilterDefinition:

@@ -134,7 +134,7 @@ class SlaveConsole(C.Executor):
         if channel is not None and not (self.slave.has(channel) and self.slave.get(channel).info.host):
             raise E.ER_REPLICA_CONFIGURATION()
         for one in self.slave.channels if channel is None else [self.slave.get(channel)]:
-            if one.sql.running:
+            if C.Threads.SQL in one.running:
                 raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
         self.slave.change_filter(clauses, channel)
         return OK

@@ -170,7 +170,7 @@ def test_damage_after_the_end_of_the_binlog_is_fetched_again(
         slave.sql("START REPLICA SQL_THREAD")
         slave.stopped()
         assert slave.place() == master.end
-        # CHANGE REPLICATION FILTER, for example, must find an applier while the applier is replaced.
+        # SHOW REPLICA STATUS, for example, must find an applier while the applier is replaced.
         assert another_runs == [False, True]
 
 
