@@ -190,34 +190,37 @@ class _Scratch(threading.local):
         self.flags = []
         lists = A.ROOTS + A.MOST_LISTS * events
         self.weighed = A.Weighed(
-            subject=np.zeros((A.SUBJECT_WORDS, subjects), np.uint64),
-            transaction=np.zeros((A.TRANSACTION_WORDS, events), np.uint64),
-            candidate=np.zeros(events, np.int64),
-            busy=np.zeros(events, np.int64),
-            atom_first=np.zeros(events, np.int64),
-            atom_until=np.zeros(events, np.int64),
-            atoms=np.zeros((events, A.ATOM_COLUMNS), np.int64),
-            atom=np.zeros((events, A.ATOM_WORDS), np.uint64),
-            lists=np.zeros((lists, A.LIST_COLUMNS), np.int64),
-            list_word=np.zeros(lists, np.uint64),
-            call=np.zeros(A.CALL_WORDS, np.uint64),
+            subject=np.empty((A.SUBJECT_WORDS, subjects), np.uint64),
+            transaction=np.empty((A.TRANSACTION_WORDS, events), np.uint64),
+            candidate=np.empty(events, np.int64),
+            busy=np.empty(events, np.int64),
+            atom_first=np.empty(events, np.int64),
+            atom_until=np.empty(events, np.int64),
+            atoms=np.empty((events, A.ATOM_COLUMNS), np.int64),
+            atom=np.empty((events, A.ATOM_WORDS), np.uint64),
+            lists=np.empty((lists, A.LIST_COLUMNS), np.int64),
+            list_word=np.empty(lists, np.uint64),
+            call=np.empty(A.CALL_WORDS, np.uint64),
         )
         self.transactions = K.Transactions(
-            row=np.zeros((events + 1, K.TRANSACTION_COLUMNS), np.int64),
-            run=np.zeros((events + 1, K.RUN_COLUMNS), np.int64),
-            run_gtid=np.zeros(events + 1, np.int64),
+            row=np.empty((events + 1, K.TRANSACTION_COLUMNS), np.int64),
+            run=np.empty((events + 1, K.RUN_COLUMNS), np.int64),
+            run_gtid=np.empty(events + 1, np.int64),
         )
-        # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
+        # Nothing clears the arrays, so that the system gives memory for the rows that are used only. Filters share the
+        # rows that the first one leaves.
         rows = room + room // 4
         self.done = K.Done(
-            np.zeros((A.FILTERS, K.HITS + len(SLAVE_RULE_KINDS)), np.int64),
-            chunk=np.zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
-            range=np.zeros((rows, K.RANGE_COLUMNS), np.int64),
-            gap=np.zeros((rows, K.GAP_COLUMNS), np.int64),
-            run=np.zeros((rows, K.RUN_COLUMNS), np.int64),
-            hit=np.zeros((rows, 2), np.int64),
-            carry=np.zeros((rows, K.CARRY_COLUMNS), np.int64),
+            np.empty((A.FILTERS, K.HITS + len(SLAVE_RULE_KINDS)), np.int64),
+            chunk=np.empty((room // 2, K.CHUNK_COLUMNS), np.int64),
+            range=np.empty((rows, K.RANGE_COLUMNS), np.int64),
+            gap=np.empty((rows, K.GAP_COLUMNS), np.int64),
+            run=np.empty((rows, K.RUN_COLUMNS), np.int64),
+            hit=np.empty((rows, 2), np.int64),
+            carry=np.empty((rows, K.CARRY_COLUMNS), np.int64),
         )
+        # The kernel reads the row before a filter's first chunk, and never writes row 0.
+        self.done.chunk[0] = 0
 
 
 _scratch = _Scratch()

@@ -413,7 +413,9 @@ class Tally:
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
-                longer = np.zeros((2 * length, *column.shape[1:]), column.dtype)
+                # Only the rows of new tables and statements must begin with zeros.
+                make = np.zeros if name == "subjects" else np.empty
+                longer = make((2 * length, *column.shape[1:]), column.dtype)
                 longer[: len(column)] = column
                 self._memory = self._memory._replace(**{name: longer})
         slots = 1 << (2 * len(self._memory.conditions) - 1).bit_length()
