@@ -677,17 +677,16 @@ class World(Generic[C]):
             made.add(new.replica)
 
     def _need_no_child(self, ref: Ref) -> Iterator[Fault[C]]:
+        # A dropped database is the parent of each table that refers to one of its tables.
+        part = slice(1, 2) if ref.replica[0] is Thing.DATABASE else slice(3)
+        dropped = ref.replica[part]
         for key, parents in self._parents.items():
-            child = self.rows_ref(*key[1:])
-            known = self._objects.get(child.replica)
-            if known is None or not known.has or known.cause is None or known.is_stale:
-                continue
-            for parent in parents:
-                inside = (
-                    ref.replica[0] is Thing.DATABASE
-                    and parent.replica[1] == ref.replica[1] != child.replica[1]
-                )
-                if inside or parent.replica == ref.replica != child.replica:
+            for _ in (parent for parent in parents if parent.replica[part] == dropped):
+                child = self.rows_ref(*key[1:])
+                known = self._objects.get(child.replica)
+                if known is None or not known.has or known.cause is None or known.is_stale:
+                    continue
+                if child.replica[part] != dropped:
                     yield Fault(FaultKind.CHILD, child, known.cause, through=ref.replica)
 
     # The effects of statements.
@@ -843,15 +842,17 @@ class World(Generic[C]):
             self._move_code(old, new, passes=passes)
         for ref in refs if facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and facts.replaces) else ():
             self._remove_code(ref.source)
+            if self.has(self.rows_ref(*ref.source[1:]).replica) is False:
+                self._parents.pop(ref.source, None)
         if facts.verb is Verb.DROP or facts.renames:
             return
         for ref in refs:
             body, known = None, self._objects.get(ref.replica)
             if facts.thing is Thing.TABLE:
-                is_new = facts.verb is Verb.CREATE and not (known is not None and known.is_stale)
-                if is_new or one.parents:
-                    before = frozenset() if is_new else self._parents.get(ref.source, frozenset())
-                    self._parents[ref.source] = before | one.parents
+                if facts.verb is Verb.CREATE and not (known is not None and known.is_stale):
+                    self._parents.pop(ref.source, None)
+                if one.parents:
+                    self._parents[ref.source] = self._parents.get(ref.source, frozenset()) | one.parents
             if facts.thing is Thing.TRIGGER or (facts.thing in _ROUTINES and facts.verb is Verb.CREATE):
                 body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
@@ -881,8 +882,10 @@ class World(Generic[C]):
         for key, code in list(self._code.items()):
             if code.on is not None:
                 self._code[key] = replace(code, on=moved(code.on))
-        if old.source in self._parents:
-            self._parents[new.source] = self._parents.pop(old.source)
+        parents = self._parents.pop(old.source, None)
+        self._parents.pop(new.source, None)
+        if parents:
+            self._parents[new.source] = parents
         for key, parents in self._parents.items():
             self._parents[key] = frozenset(map(moved, parents))
 
