@@ -6,7 +6,9 @@ compare all rows with those that MySQL 9.7 and MariaDB 10.11 show for recorded b
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BufferedReader
@@ -74,6 +76,8 @@ def show_events(
     events = _events(path, position)
     rows: list[list[Any]] = []
     info = 0
+    # A client may name an offset of 64 bits, which no file reaches and Python does not count to.
+    offset = min(offset, sys.maxsize - wanted)
     for event in islice(events, offset, offset + wanted):
         rows.append(_row(path.name, event))
         info += len(rows[-1][-1])
@@ -119,8 +123,10 @@ def _events(path: Path, position: int) -> Iterator[Event]:
         raise no_events("Could not find target log") from None
     first = True
     with source:
+        # A client may name a position of 64 bits. File systems refuse to seek that far.
+        start = max(min(position, os.fstat(source.fileno()).st_size), 4)
         try:
-            for event in iter_events(source, file=path.name, start=max(position, 4)):
+            for event in iter_events(source, file=path.name, start=start):
                 check_interrupted()
                 if first and 4 < event.offset == position and not _believable(event):
                     raise BinlogCorrupt("no event stands here")

@@ -60,6 +60,10 @@ def test_all_kinds_of_events_were_shown() -> None:
         ({"count": 0}, 4, 138),
         ({"position": 10278}, None, 0),
         ({"position": 100_000}, None, 0),
+        *(({"position": 2**bits}, None, 0) for bits in (31, 44, 63)),
+        ({"position": 2**64 - 1}, None, 0),
+        ({"offset": 2**63}, None, 0),
+        ({"offset": 2**64 - 1, "count": 2**64 - 1}, None, 0),
     ],
 )
 def test_from_and_limit_of_mysql(clauses: dict[str, int], first: int | None, count: int) -> None:
