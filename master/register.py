@@ -428,17 +428,24 @@ class Register:
             old = self._owned.get(slave.owned_key)
             if old is not None:
                 self._forget(old)
+                slave.file, slave.position = old.file, old.position
                 slave.earlier, slave.other_filter_until = old.earlier, old.other_filter_until
                 if old.flags is not flags:
                     slave.leave_filter(old)
-            elif slave.record.filter_digest not in ("", self._digests[slave.flags]):
-                # The filter changed while the master was down, or while the slave was away for long.
-                slave.earlier = (self._everything,)
-                slave.other_filter_until = slave.record.file, slave.record.position
+            self._note_unknown_filter(slave)
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
             self._weigh(slave)
             return slave
+
+    def _note_unknown_filter(self, slave: RegisteredSlave) -> None:
+        """Record that another, unknown filter selected the events that a slave has from its earlier dumps, if only the
+        slave's statistics tell of these dumps. The master was restarted since then, or the slave was away for long.
+        """
+        record = slave.record
+        if slave.place is None and record.filter_digest not in ("", self._digests[slave.flags]):
+            slave.earlier = (self._everything,)
+            slave.other_filter_until = record.file, record.position
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping.
@@ -531,6 +538,9 @@ class Register:
         with self._lock:
             gone = []
             for slave in list(self._slaves.values()):
+                if slave.slave_id not in self._slaves:
+                    # The copy of another registration has displaced this one, which was idle the longest.
+                    continue
                 slave.ended_by = reason(slave)
                 if slave.ended_by is not None:
                     self._forget(slave)
@@ -568,6 +578,7 @@ class Register:
         slave.leave_filter(slave)
         slave.flags, slave.imposed = flags, imposed
         slave.filter_version += 1
+        self._note_unknown_filter(slave)
         if slave.dump:
             slave.record.filter_digest = self._digests[slave.flags]
         slave.notify()

@@ -278,3 +278,51 @@ def test_the_filter_before_imposed_filters_changed_decides_about_the_ends_of_xa_
     found = register.earlier(again, ["bin.000001", "bin.000002"], ("bin.000002", 100))
     assert found is not None
     assert [found.filters[0].sends(table) for table in (shop, logs)] == [True, False]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("changed_by", ["registration", "operator"])
+def test_a_registration_without_a_dump_does_not_forget_the_filter_before(
+    restarted: bool, changed_by: str
+) -> None:
+    """The slave registers again, and its dump fails before it begins. Then the filter changes. An XA transaction that
+    the filter of the first dump sent still needs its end.
+    """
+    subjects = Subjects()
+    table = subjects.number_of(TableSubject("a", "t"))
+    old, new = (Filter.from_options([f"--replicate-do-db={database}"]) for database in "ab")
+    peer = Peer("r", server_id=1, uuid=str(uuid.UUID(int=1)))
+    register = Register(subjects)
+    slave = register.add(peer, old, secret=MINE)
+    dump = register.begin_dump(slave)
+    register.progress(slave, "bin.000001", 100, None)
+    register.end_dump(slave, dump)
+    if restarted:
+        records = register.counters.records()
+        register = Register(subjects)
+        register.counters = CounterBook(records)
+    slave = register.add(peer, old, secret=MINE)
+    assert register.earlier(slave, ["bin.000001"], ("bin.000001", 100)) is None
+    if changed_by == "operator":
+        register.change_filter(slave.slave_id, new)
+    else:
+        slave = register.add(peer, new, secret=MINE)
+    found = register.earlier(slave, ["bin.000001"], ("bin.000001", 100))
+    assert found is not None
+    assert any(each.sends(table) for each in found.older)
+    assert (found.file, found.position) == ("bin.000001", 100)
+
+
+def test_a_full_register_ends_all_registrations_whose_filters_changed(register: Register) -> None:
+    """The copy of the dumping slave's registration displaces the idle one, which is ended next."""
+    register.most_idle = 1
+    dumping = add(register, 1, secret=MINE)
+    register.begin_dump(dumping)
+    idle = add(register, 2, secret=MINE)
+    ended = register.remove_all(lambda slave: NotRegistered("the filters imposed on this slave have changed"))
+    assert ended == [dumping]
+    for slave in (dumping, idle):
+        with pytest.raises(NotRegistered):
+            register.get(slave.slave_id)
+    (kept,) = register.all()
+    assert kept.peer == dumping.peer
