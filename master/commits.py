@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -469,6 +469,10 @@ class Decider:
             completed=runs_to_proto(runs_of(completed), key_of),
         )
         return with_events(chunk, sent, few_gaps_to_proto(gaps, key_of) if gaps else b"")
+
+    def keep(self, flags: Container[TableFlags | None]) -> None:
+        """Remove the cached decisions of all filters but those whose verdicts about tables are among ``flags``."""
+        self._known = {key: decision for key, decision in self._known.items() if key[0] in flags}
 
     def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
         if commit.description is not self._description:

@@ -116,7 +116,7 @@ class Dump:
         # PURGE BINARY LOGS keeps the files that dumps read, also before the first message.
         slave.file, slave.position = start.file, start.position
         self._number = register.begin_dump(slave, self._waiter.wake)
-        self._flags = slave.flags
+        self._flags = self._waiter.flags = slave.flags
         """The decisions (send or drop) about tables and statements by the filters that this dump uses."""
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set, slave.origin)
         """The transactions that this slave must not get, since it has them or ignores their server or domain."""
@@ -474,7 +474,7 @@ class Dump:
         """Return the place (position, filter and state) from which the dump continues with the slave's new filter.
         ``place`` is the dump's present place, with the old filter.
         """
-        self._flags = self._slave.flags
+        self._flags = self._waiter.flags = self._slave.flags
         # The old filter has selected the events up to here, also those sent after the operator changed the filter.
         self._slave.other_filter_until = place.file, place.position
         thread = place.thread.fork()

@@ -24,6 +24,7 @@ from weakref import WeakSet
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.thread import Reach
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, steps_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
@@ -77,6 +78,11 @@ which the master receives them.
 _PLANNED_IN_THE_LOOP = 64
 """The largest number of dump places (position, filter and state) for which the asyncio loop itself decides which new
 events are sent, when little was written.
+"""
+
+_BETWEEN_CLEANUPS = 30.0
+"""The shortest time between two cleanups of the caches, which remove the entries of filters that no running dump uses,
+seconds.
 """
 
 _End = tuple[IndexedFile, int, int]
@@ -136,6 +142,8 @@ class Waiter:
         """Whether the dump's present wait must end without new messages, or its next wait if it does not wait now."""
         self.follower: Follower | None = None
         """The dump itself if it can send new commits at once. Otherwise None."""
+        self.flags: TableFlags | None = None
+        """The verdicts (send or drop) of the filter that the dump uses. None before the dump knows its filter."""
         self.answer: asyncio.Future[_Found] | None = None
         """The future that ends the present wait. None: the dump does not wait."""
         self.timer: asyncio.TimerHandle | None = None
@@ -186,6 +194,8 @@ class SharedReader:
         )
         self._dumps = WeakSet[Waiter]()
         """The dumps that have not ended."""
+        self._cleanup_at = 0.0
+        """The time of the asyncio loop from which on the next dump that begins cleans up the caches, seconds."""
         self._made_here = 0
         """The number of chunks (messages to slaves) that were made in the present iteration of the asyncio loop."""
         self._making: dict[PlacedPlan, asyncio.Future[tuple[MessageBytes, ...]]] = {}
@@ -251,9 +261,21 @@ class SharedReader:
         its next messages. The dump counts as running (:meth:`has_dumps`) until :meth:`leave`, or until nothing refers
         to the Waiter.
         """
+        if self._loop.time() >= self._cleanup_at:
+            self._cleanup_at = self._loop.time() + _BETWEEN_CLEANUPS
+            self._forget_filters()
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
         return waiter
+
+    def _forget_filters(self) -> None:
+        """Remove the cached steps and decisions of filters that no running dump uses. A step is the next messages of a
+        dump, and the limit of the cache counts only its own size. A filter with 10,000 rules takes far more memory.
+        """
+        used = {waiter.flags for waiter in self._dumps}
+        self._recent_steps.clear()
+        self._steps.remove_if(lambda place: place.thread.flags not in used)
+        self._decider.keep(used)
 
     def leave(self, waiter: Waiter) -> None:
         """Record that the dump that waits with ``waiter`` has ended. Otherwise the dump would count as running until
@@ -513,6 +535,9 @@ class SharedReader:
                 # A cached view would keep all bytes of a scan in memory.
                 messages = tuple(map(bytes, messages))
         self._messages.add(piece, messages)
+        if not self.store.holds(piece.source):
+            # A dump still reads a file that was purged. A cached message would keep the file open after the dump.
+            self._messages.remove(piece)
         return messages
 
     def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
@@ -533,7 +558,7 @@ class SharedReader:
                     self.store.watcher.start()
                 continue
             del self._requests[place]
-            if isinstance(found, Step):
+            if isinstance(found, Step) and self.store.holds(place.source):
                 self._steps.add(place, found)
             for one in request.waiters:
                 _settle(one.answer, found)

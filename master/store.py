@@ -333,7 +333,10 @@ class BinlogStore:
         """
         self.ended: Callable[[], BinlogError | None] = lambda: None
         """The function that returns an error if the set will never grow again, and None otherwise."""
-        self._logged: tuple[IndexedFile, int, Logged] | None = None
+        self._logged: tuple[int, int, Logged] | None = None
+        """The number of the newest file, the byte offset up to which its GTIDs are known, and the GTIDs logged up to
+        there. A reference to the file would keep it open after a purge.
+        """
         self._logging = threading.Lock()
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         newest = self.open_file(self.binlogs.names[-1]).file
@@ -501,6 +504,12 @@ class BinlogStore:
         numbers = {indexed.number for indexed in gone}
         self._cache.remove_if(lambda key: key[0] in numbers)
 
+    def holds(self, indexed: IndexedFile) -> bool:
+        """Tell whether the store has the open file ``indexed``. A dump may read a file to its end that the store has
+        forgotten (:meth:`forget_files`), for example because it was purged. Any thread may call this method.
+        """
+        return self._files.get(indexed.name) is indexed
+
     def give_up(self, error: BinlogError) -> None:
         """Let each later read of the files that are open now raise ``error``. The caller knows that their content is no
         longer valid, for example because a relay log begins again at an earlier position.
@@ -530,7 +539,7 @@ class BinlogStore:
         """
         indexed = self.open_file(self.binlogs.names[-1])
         with self._logging:
-            if self._logged is not None and self._logged[0] is indexed:
+            if self._logged is not None and self._logged[0] == indexed.number:
                 _, position, found = self._logged
             else:
                 before = logged_before(indexed.file)
@@ -540,7 +549,7 @@ class BinlogStore:
             while (segment := self.segment_of(indexed, position)) is not None:
                 found.add(segment, self.sources)
                 position = segment.end
-                self._logged = indexed, position, found
+                self._logged = indexed.number, position, found
             return found.copy()
 
     def file_following(self, indexed: IndexedFile, position: int | None = None) -> str | None:
