@@ -213,6 +213,8 @@ class PacketStream:
         self.sequence = sequence
         """The sequence number that the next packet has, in whichever direction it goes."""
         self._pending = bytearray()
+        self._is_cut = False
+        """Whether a cancelled :meth:`send_framed` has left the client with a part of a packet."""
         self.tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
         """The encryption of the connection, or None for a connection without encryption."""
         self.compression: CompressedChannel | None = None
@@ -270,12 +272,16 @@ class PacketStream:
         them.
 
         The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone
-        when the client leaves or takes longer.
+        when the client leaves or takes longer. If the call is cancelled before all slices are sent, the client would
+        take a later packet for the rest of these packets. Therefore :meth:`drain` then raises ClientGone.
         """
         self.sequence = sequence
         await self.drain()
         for at in range(0, len(packets), _SLICE):
+            # Without compression, a slice is in the write buffer before anything can cancel the call.
+            self._is_cut = self.compression is not None or at + _SLICE < len(packets)
             await self._write(packets[at : at + _SLICE])
+        self._is_cut = False
 
     @property
     def is_idle(self) -> bool:
@@ -328,9 +334,11 @@ class PacketStream:
         """Send the queued packets.
 
         Waits while the client reads more slowly than the console writes. Raises ClientGone when the client leaves or
-        accepts nothing for :data:`NET_WRITE_SECONDS`.
+        accepts nothing for :data:`NET_WRITE_SECONDS`, and after a cancelled :meth:`send_framed`.
         """
         if self._pending:
+            if self._is_cut:
+                raise ClientGone("cut")
             data = bytes(self._pending)
             self._pending.clear()
             await self._write(data)

@@ -15,6 +15,7 @@ import pytest
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
@@ -116,8 +117,6 @@ def test_a_filtered_dump_has_every_gtid(mysql: Serving) -> None:
 
 
 def test_an_event_of_16_mib_and_more(tmp_path: Path) -> None:
-    from dumpfilter.binlog.writer import make_event
-
     source = binlogs_in(MARIADB)[-1].read_bytes()
     size = (1 << 24) + 5
     big = make_event(EventType.QUERY, bytes(4 + 4) + b"\0\0\0\0\0" + b"\0" + b"#" * size, server_id=11)
@@ -307,6 +306,34 @@ def test_the_console_lists_and_ends_dumps(wait_for: WaitFor) -> None:
             for killed in (replica, idle):
                 with pytest.raises(pymysql.err.OperationalError):
                     killed.ask("SELECT @@server_id")
+
+
+def test_a_dump_that_is_killed_inside_an_event_closes_the_connection(
+    tmp_path: Path, wait_for: WaitFor
+) -> None:
+    """The client would take the packet that ends the dump for bytes of the event, and wait for the rest."""
+    source = binlogs_in(MYSQL)[-1].read_bytes()
+    large = make_event(EventType.QUERY, bytes(14) + b"#" * (24 << 20), server_id=11)
+    (tmp_path / "bin.000001").write_bytes(source + large)
+    (tmp_path / "bin.index").write_text("./bin.000001\n")
+    directory = ConnectionDirectory()
+    with serving(tmp_path / "bin.index", directory=directory) as served:
+        executor = MasterConsole(served.server.service)
+        with (
+            ConsoleServer(executor, users={"root": "secret"}, directory=directory).running() as console,
+            served.connect().greet(uuid=UUID) as replica,
+            Replica(console.port, "root") as root,
+        ):
+            replica.connection._sock.settimeout(5)  # type: ignore[attr-defined]
+            replica.dump("bin.000001", len(source), flags=0)
+            assert kinds([replica.event(), replica.event()]) == [EventType.ROTATE, EventType.FORMAT_DESCRIPTION]
+            (dumping,) = served.replicas.clients.values()
+            # The client reads nothing, so that the master cannot send the whole event.
+            wait_for(lambda: not dumping.stream.is_idle)
+            root.ask(f"KILL QUERY {dumping.id}")
+            with pytest.raises(pymysql.err.OperationalError) as lost:
+                list(replica.events())
+    assert "timed out" not in str(lost.value)
 
 
 def test_the_same_replica_takes_over_its_own_dump(mysql: Serving) -> None:
