@@ -30,7 +30,7 @@ from dumpfilter.base.security.client_tls import ClientTls, TlsMode, ssl_reason
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import escaped
 from dumpfilter.receiver.store import StoredSource
-from dumpfilter.receiver.url import SourceUrl, parse_source_url
+from dumpfilter.receiver.url import SourceUrl, home_expanded, parse_source_url
 
 PASSWORD_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 SECTIONS = ("client", "dumpfilter-source")
@@ -45,11 +45,12 @@ def find_credentials(url: SourceUrl) -> G.Login:
     """Return the login for the server at ``url``. Parts of the URL have precedence over the option file.
 
     The option file is ``~/.my.cnf`` if the URL names none. The password is from the URL's password file, else from the
-    variable DUMPFILTER_SOURCE_PASSWORD, else from the option file. Raises OptionError for a file that cannot be read,
-    and for a public key that is no RSA key.
+    variable DUMPFILTER_SOURCE_PASSWORD, else from the option file. Without a user in either, the user is the one that
+    runs the process. Raises OptionError if that user has no name, for a file that cannot be read, and for a public key
+    that is no RSA key.
     """
     options: dict[str, str] = {}
-    defaults = url.defaults_file or Path(_DEFAULT_FILE).expanduser()
+    defaults = url.defaults_file or home_expanded(Path(_DEFAULT_FILE))
     if url.defaults_file is not None or defaults.is_file():
         found = [option for option in read_options_file(defaults) if option.section in SECTIONS]
         found.sort(key=lambda option: SECTIONS.index(option.section))
@@ -60,14 +61,14 @@ def find_credentials(url: SourceUrl) -> G.Login:
         password = os.environ.get(PASSWORD_VARIABLE, options.get("password", ""))
 
     def path(name: str) -> Path | None:
-        return Path(options[name]).expanduser() if options.get(name) else None
+        return home_expanded(Path(options[name])) if options.get(name) else None
 
     ca = url.ca or path("ssl-ca")
     return G.Login(
         host=url.host,
         port=url.port,
         socket=url.socket,
-        user=url.user or options.get("user", "") or getpass.getuser(),
+        user=url.user or options.get("user", "") or _own_name(url),
         password=password,
         tls=ClientTls(
             url.tls or _mode(options.get("ssl-mode", ""), is_local=url.is_local, has_ca=ca is not None),
@@ -78,6 +79,19 @@ def find_credentials(url: SourceUrl) -> G.Login:
         public_key=_public_key(url, url.public_key or path("server-public-key-path")),
         asks_for_key=url.asks_for_key or options.get("get-server-public-key", "0").lower() in _ON,
     )
+
+
+def _own_name(url: SourceUrl) -> str:
+    """Return the name of the user that runs this process. Raises OptionError, with the address ``url``, if the system
+    knows no name for the user id, as in many containers.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise E.OptionError(
+            f"{url}: the user is missing, and user id {os.getuid()} of this process has no name: name a user, as in "
+            "mysql://repl@db1:3306/"
+        ) from None
 
 
 def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:

@@ -5,6 +5,7 @@ the path of a binlog set.
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,14 @@ DEFAULT_PORT = 3306
 DEFAULT_HEARTBEAT = 10.0
 
 
-_File = Annotated[Path, AfterValidator(Path.expanduser)]
+def home_expanded(path: Path) -> Path:
+    """Return ``path`` with the home directory in place of ``~`` or ``~user`` at its beginning. A path of a user without
+    a home directory stays unchanged, so that the error about the missing file names the path.
+    """
+    return Path(os.path.expanduser(path))
+
+
+_File = Annotated[Path, AfterValidator(home_expanded)]
 
 
 class SourceUrl(Model):
@@ -109,6 +117,10 @@ def parse_source_url(text: str) -> SourceUrl:
     """
     if not is_source_url(text):
         raise OptionError("the address of a server begins with mysql://, as in mysql://repl@db1:3306/")
+    if "%00" in text:
+        raise OptionError(
+            "the address of a server has a NUL byte (%00), which no name and no file has: leave it out"
+        )
     try:
         parts = urlsplit(f"mysql://{text.partition('://')[2]}")
     except ValueError:
@@ -130,13 +142,20 @@ def parse_source_url(text: str) -> SourceUrl:
         port = 0
     if port == 0:
         raise OptionError(f"{shown}: the port is no number from 1 to 65535")
+    host = parts.hostname or ""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise OptionError(
+            f"{shown}: the host is no name of a machine; write it as db1 or db1.example.com"
+        ) from None
     if parts.path not in ("", "/"):
         raise OptionError(
             f"{shown}: a path follows the address; name a file with ?from={unquote(parts.path).lstrip('/')}"
         )
     if parts.fragment:
         raise OptionError(f"{shown}: '#' has no meaning in the address of a server; write it as %23")
-    return _with_options(shown, parts.hostname or "", port, user, parts.query)
+    return _with_options(shown, host, port, user, parts.query)
 
 
 def _with_options(shown: str, host: str, port: int, user: str, query: str) -> SourceUrl:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -48,11 +50,26 @@ def test_the_section_of_dumpfilter_wins(home: Path) -> None:
     [
         ("password-file=~/none", "password cannot be read"),
         ("defaults-file=~/none", "cannot read the option file"),
+        ("password-file=~nobody-has-this-name/pw", "~nobody-has-this-name/pw: the password cannot be read"),
+        ("source-public-key=~nobody-has-this-name/k", "~nobody-has-this-name/k: cannot be read"),
     ],
 )
 def test_a_missing_file_is_an_error(options: str, why: str) -> None:
     with pytest.raises(OptionError, match=why):
         find_credentials(parse_source_url(f"mysql://u@h/?{options}"))
+
+
+def test_a_process_of_a_user_id_without_name_and_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert find_credentials(parse_source_url("mysql://u@h/")).user == "u"
+    with pytest.raises(OptionError, match="mysql://h:3306/: the user is missing"):
+        find_credentials(parse_source_url("mysql://h/"))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,10 @@ def test_hosts_and_ports(text: str, host: str, port: int, local: bool) -> None:
         ("mysql://u@[::1/", r"no address of a server, such as mysql://repl@\[::1\]:3306/"),
         ("mysql://u@[h]/", "no address of a server"),
         ("mysql://u@h℀/", "no address of a server"),
+        ("mysql://u@a..b/", "host is no name"),
+        (f"mysql://u@{'a' * 300}/", "host is no name"),
+        ("mysql://u@h/?ca=%00", "NUL byte"),
+        ("mysql://u%00@h/", "NUL byte"),
         ("mysql://u@h/bin.000001", "from=bin.000001"),
         ("mysql://u@h/?tsl=required", "unknown option 'tsl'"),
         (

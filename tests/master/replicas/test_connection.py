@@ -326,7 +326,10 @@ def test_a_dump_that_is_killed_inside_an_event_closes_the_connection(
         ):
             replica.connection._sock.settimeout(5)  # type: ignore[attr-defined]
             replica.dump("bin.000001", len(source), flags=0)
-            assert kinds([replica.event(), replica.event()]) == [EventType.ROTATE, EventType.FORMAT_DESCRIPTION]
+            assert kinds([replica.event(), replica.event()]) == [
+                EventType.ROTATE,
+                EventType.FORMAT_DESCRIPTION,
+            ]
             (dumping,) = served.replicas.clients.values()
             # The client reads nothing, so that the master cannot send the whole event.
             wait_for(lambda: not dumping.stream.is_idle)
