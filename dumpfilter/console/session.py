@@ -310,7 +310,7 @@ class Session:
             "connection_id": self.connection_id,
         }
         functions: dict[str, Callable[..., Any]] = {
-            name: lambda value=value: value for name, value in values.items()
+            name: partial(values.__getitem__, name) for name in values
         }
         functions |= self.executor.functions
         return Environment(self.find_table, self.database, variables, self.user_variables, functions)

@@ -185,3 +185,10 @@ def test_sqlalchemy_reflects_the_tables(connection: pymysql.Connection) -> None:
         "SERVICE_STATE": "LONGTEXT",
         "REMAINING_DELAY": "BIGINT",
     }
+
+
+@pytest.mark.parametrize("function", ["VERSION", "CONNECTION_ID", "DATABASE", "USER"])
+def test_a_function_of_the_session_takes_no_argument(connection: pymysql.Connection, function: str) -> None:
+    answer(connection, f"SELECT {function}()")
+    with pytest.raises(pymysql.err.OperationalError, match="Incorrect parameter count"):
+        answer(connection, f"SELECT {function}(5)")

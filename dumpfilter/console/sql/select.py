@@ -35,9 +35,16 @@ from sqlglot.parsers.mysql import MySQLParser
 
 from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, called, clock
+from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, called, clock, number_of
 from dumpfilter.console.sql.interruption import Interrupt, turns
-from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown, size_of_row
+from dumpfilter.console.sql.result import (
+    ZERO_TIMESTAMP,
+    Column,
+    ColumnType,
+    Result,
+    as_shown,
+    size_of_row,
+)
 from dumpfilter.console.sql.server_errors import SqlError
 
 MAX_RESULT_SIZE = 16 << 20
@@ -277,7 +284,7 @@ class _Rewriting:
             case exp.SessionParameter():
                 if (name := node.name.lower()) not in self._environment.variables:
                     raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
-                return exp.convert(self._environment.variables[name])
+                return exp.convert(_stored(self._environment.variables[name]))
             case exp.Parameter():
                 return exp.convert(self._environment.user_variables.get(node.name.lower()))
             case exp.Anonymous() if node.name.upper() not in _NATIVE.split():
@@ -386,7 +393,7 @@ def select(text: str, environment: Environment, interrupt: Interrupt | None = No
         nonlocal refused
         turns.pause()
         try:
-            return functions[name](*arguments)
+            return _stored(functions[name](*arguments))
         except SqlError as failed:
             refused = failed
             raise
@@ -421,7 +428,8 @@ def select(text: str, environment: Environment, interrupt: Interrupt | None = No
 
 def _sleep(interrupt: Interrupt, seconds: Any) -> int:
     left = interrupt.deadline - time.monotonic()
-    return int(interrupt.wait(max(0.0, min(float(seconds or 0), left, threading.TIMEOUT_MAX))))
+    asked = float(number_of(seconds or 0))
+    return int(interrupt.wait(max(0.0, min(asked, left, threading.TIMEOUT_MAX))))
 
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Result]) -> None:
@@ -445,6 +453,9 @@ def quoted(name: str) -> str:
 
 
 def _stored(value: Any) -> Any:
+    """Return the value that SQLite stores or computes with in place of ``value``. An integer of more than 64 bits
+    becomes a text, so that no digit is lost.
+    """
     if isinstance(value, datetime.datetime):
         return as_shown(value)
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
@@ -474,12 +485,21 @@ def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, 
     values = [row[at] for row in rows if row[at] is not None]
     if not values:
         return Column(name, types.get(name.lower(), ColumnType.TEXT))
-    if all(isinstance(value, str) and _TIMESTAMP.fullmatch(value) for value in values):
+    if all(map(_is_timestamp, values)):
         return Column(name, ColumnType.TIMESTAMP)
     kinds = {type(value) for value in values}
     if kinds == {int}:
         return Column(name, ColumnType.INTEGER)
     return Column(name, ColumnType.DOUBLE if kinds <= {int, float} else ColumnType.TEXT)
+
+
+def _is_timestamp(value: Any) -> bool:
+    if not (isinstance(value, str) and _TIMESTAMP.fullmatch(value)):
+        return False
+    try:
+        return value == ZERO_TIMESTAMP or bool(datetime.datetime.fromisoformat(value))
+    except ValueError:
+        return False
 
 
 def _translated(failed: Exception) -> SqlError:

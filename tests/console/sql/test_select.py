@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mysql_mimic.charset import CharacterSet
 
+from dumpfilter.console.answers import result_set
 from dumpfilter.console.sql.functions import FUNCTIONS, called
 from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result
@@ -48,7 +50,7 @@ def find_table(schema: str, name: str) -> Result:
 ENVIRONMENT = Environment(
     find_table,
     database=SCHEMA,
-    variables={"server_id": 7, "sql_mode": ""},
+    variables={"server_id": 7, "sql_mode": "", "sql_select_limit": 2**64 - 1},
     user_variables={"a": "x"},
     functions={"version": lambda: "8.0.0", "database": lambda: SCHEMA},
 )
@@ -239,6 +241,11 @@ def test_meaning(text: str, expected: list[Any]) -> None:
         ("CAST('12abc' AS SIGNED)", 12),
         ("CAST(1.5 AS UNSIGNED)", 2),
         ("CAST(12 AS CHAR)", "12"),
+        ("CAST('18446744073709551615' AS UNSIGNED)", "18446744073709551615"),
+        ("CAST('9223372036854775807' AS SIGNED)", 2**63 - 1),
+        ("CEIL(1e19)", "10000000000000000000"),
+        ("SLEEP('0.001x')", 0),
+        ("@@sql_select_limit", "18446744073709551615"),
         ("DATE('nonsense')", None),
         ("TRIM('  bar   ')", "bar"),
         ("TRIM(5)", "5"),
@@ -423,6 +430,22 @@ def test_what_sqlite_would_answer_otherwise_is_refused_by_name(text: str, featur
     error = failure(text)
     expected = f"This version of MySQL doesn't yet support '{feature}'"
     assert (error.number, error.sqlstate, error.message) == (1235, "42000", expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("2026-11-21 10:00:00.000000", ColumnType.TIMESTAMP),
+        (ZERO_TIMESTAMP, ColumnType.TIMESTAMP),
+        ("2026-99-99 10:00:00.000000", ColumnType.TEXT),
+        ("0000-01-01 00:00:00.000000", ColumnType.TEXT),
+    ],
+)
+def test_a_text_that_is_no_time_stays_a_text(text: str, kind: ColumnType) -> None:
+    """A prepared statement's result has the parts of a time as numbers."""
+    result = run(f"SELECT '{text}'")
+    assert result.columns[0].type is kind
+    assert len(list(result_set(result, CharacterSet.utf8mb4, binary=True))) == 5
 
 
 # Bounds
