@@ -87,7 +87,7 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 12
+_FORMAT = 13
 """The layout version of a working directory. No job continues in a directory with another layout."""
 
 
@@ -106,13 +106,13 @@ def _working_directory(
         directory: the output directory. Missing parent directories are created.
         job: a digest of the source files and options, by which an earlier run of the same job is recognized.
         overwrite: whether the job may replace the output of a different split.
-        sources: the local paths of the binlogs to split. They must not be in the output directory.
+        sources: the local paths of the binlogs to split. They must not be below the output directory.
 
     Raises OutputError if the output directory has other files or another split, or has one of ``sources``. Raises it
     also if another split is writing there, or if a directory cannot be written.
     """
     for source in sources:
-        if source.resolve().parent == directory.resolve():
+        if directory.resolve() in source.resolve().parents:
             raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
     work = directory.with_name(f".{directory.name}.split-work")
     with ExitStack() as held:

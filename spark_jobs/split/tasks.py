@@ -285,10 +285,9 @@ def _received(pieces: Ints, bounds: Ints, first_event: Ints) -> tuple[Ints, Ints
     return output, transaction, totals, counts[0]
 
 
-RangeFile = Literal["guess", "plan", "written"]
+RangeFile = Literal["plan", "written"]
 """The kinds of files about a range (part of the source).
 
-- ``guess`` is a plan of a range whose beginning was guessed.
 - ``plan`` says which bytes of the range each output binlog receives.
 - ``written`` exists when all bytes of the range have been written to the output files.
 """
@@ -305,13 +304,16 @@ class Staging:
 
     path: str
     is_guessed: bool = False
-    """Whether the beginnings of ranges (parts of source files) were guessed, and not found by a scan of the files."""
+    """Whether the beginnings of ranges (parts of source files) were guessed, and not found by a scan of the files.
+
+    Guessed ranges have other file names, since a range of the same number may have other bytes after a scan.
+    """
 
     def plan(self, number: int) -> Path:
         """Return the path of the saved plan for the range ``number`` (a part of the source that one task reads). The
         plan says which bytes of the range each output receives.
         """
-        return self._of_range("guess" if self.is_guessed else "plan", number)
+        return self._of_range("plan", number)
 
     def written(self, number: int) -> Path:
         """Return the path of the marker file for the range ``number`` (a part of the source that one task reads). The
@@ -320,7 +322,7 @@ class Staging:
         return self._of_range("written", number)
 
     def _of_range(self, kind: RangeFile, number: int) -> Path:
-        return Path(self.path, kind, f"{number:06}")
+        return Path(self.path, kind, f"{number:06}{'-guessed' if self.is_guessed else ''}")
 
     def binlog(self, output: str, number: int) -> Path:
         """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnreadable
 from dumpfilter.binlog.workload import generate, schema_names
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.results import Results
@@ -96,12 +97,22 @@ def test_damage_is_told_and_skipped_alike(source: Path, tmp_path: Path) -> None:
     assert skipped == measured([damaged], run_here, 20_000, on_corrupt="skip")
 
 
-def killed(source: Path, output: Path, options: SplitOptions) -> Path:
-    """Return the working directory of a split that was killed before it wrote the first range."""
+def killed(
+    source: Path, output: Path, options: SplitOptions, *, written: int = 0, is_scanned: bool = False
+) -> Path:
+    """Return the working directory of a split that was killed after it had written some ranges.
+
+    With ``is_scanned`` a read failed in the first pass, so that the ranges are those that a scan found.
+    """
     left = output.parent / "left"
+    failures = [BinlogUnreadable("cannot be read: Stale file handle")] * is_scanned
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
+        if failures:
+            raise failures.pop()
         if label == "writing":
+            for placed in list(chain(*tasks))[:written]:
+                function([placed])
             # A killed process would leave this directory.
             (work,) = output.parent.glob(".out.split-*")
             shutil.copytree(work, left / work.name)
@@ -121,7 +132,7 @@ def test_a_split_killed_before_the_machine_crashed_begins_anew(
     options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
     split(source, tmp_path / "whole" / "out", run_here, options)
     work = killed(source, tmp_path / "out", options)
-    for plan in (work / "guess").iterdir():
+    for plan in (work / "plan").iterdir():
         os.truncate(plan, plan.stat().st_size // 2)
     monkeypatch.setattr("dumpfilter.spark_jobs.split.job._boot_id", lambda: "another boot")
     split(source, tmp_path / "out", run_here, options)
@@ -129,12 +140,21 @@ def test_a_split_killed_before_the_machine_crashed_begins_anew(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["left", "out", "whole"]
 
 
+def test_a_killed_split_goes_on_with_other_ranges(source: Path, tmp_path: Path) -> None:
+    """Of a scanned range only its own bytes are written, and not those of the guessed range of the same number."""
+    options = SplitOptions(range_size=41_500, max_binlog_size=50_000)
+    split(source, tmp_path / "whole" / "out", run_here, options)
+    killed(source, tmp_path / "out", options, written=9, is_scanned=True)
+    split(source, tmp_path / "out", run_here, options)
+    assert different(contents(tmp_path / "out"), contents(tmp_path / "whole" / "out")) == []
+
+
 def test_a_killed_split_goes_on_with_another_engine(source: Path, tmp_path: Path) -> None:
     """The second engine takes over the working directory that the first left, and makes none of its plans again."""
     options = SplitOptions(range_size=60_000, max_binlog_size=50_000)
     split(source, tmp_path / "whole" / "out", run_here, options)
     killed(source, tmp_path / "out", options)
-    plans = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".out.split-*/guess/??????")}
+    plans = {path: path.stat().st_mtime_ns for path in tmp_path.glob(".out.split-*/plan/*")}
     assert len(plans) > 5
 
     def second(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:

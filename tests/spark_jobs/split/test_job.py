@@ -172,6 +172,14 @@ def test_the_sources_directory_is_no_output(copied: Path) -> None:
     assert copied.with_name("bin.000001").exists()
 
 
+def test_a_split_that_holds_the_sources_is_not_replaced(copied: Path, tmp_path: Path) -> None:
+    split_here(copied, tmp_path / "out")
+    copied.parent.rename(tmp_path / "out" / "set")
+    with pytest.raises(OutputError, match="holds the binlogs that are split"):
+        split_here(tmp_path / "out" / "set" / copied.name, tmp_path / "out", SplitOptions(overwrite=True))
+    assert (tmp_path / "out" / "set" / "bin.000001").exists()
+
+
 @pytest.mark.parametrize("parent", ["file", "/proc", "/sys"])
 def test_nothing_can_be_written_there(parent: str, copied: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")

@@ -177,7 +177,7 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
 
 
 def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
-    planned = ".out.split-*/guess/??????"
+    planned = ".out.split-*/plan/*"
     quick = f"spark.driver.extraJavaOptions={QUICK}"
     engine = ("--spark-master", "local[2]", "--conf", quick)
     with _begun(source, tmp_path / "out", surroundings, planned, *engine) as process:
