@@ -503,8 +503,11 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else NO_LIMIT
         for part in _parts(self._binlogs(), start, self._until):
             index = index_file(replace(part, limit=left))
-            reached = Offset(file=index.name, position=index.end)
             left -= index.end - part.start
+            # The first transaction of a file may be larger than what the files before it leave of the limit.
+            if left < 0 and reached != start:
+                break
+            reached = Offset(file=index.name, position=index.end)
             if left <= 0 or index.end < index.size:
                 break
         return dict(reached)

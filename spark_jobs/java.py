@@ -26,13 +26,13 @@ def find_java() -> str | None:
 
 def java_release(java: str) -> int | None:
     """Return the major version of the Java program ``java`` (17, 21 …). None if the program cannot be run, or if ``java
-    -version`` prints no version.
+    -version`` prints no version within a minute.
     """
     try:
         told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+            [java, "-version"], capture_output=True, errors="replace", timeout=60, check=False
         ).stderr
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     # The program prints, for example, openjdk version "17.0.21" … or java version "1.8.0_392" …
     found = re.search(r'version "(?:1\.)?(\d+)', told)

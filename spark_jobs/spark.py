@@ -131,20 +131,20 @@ def driver_address(master: str) -> str | None:
     """
     if not master.startswith("spark://"):
         return None
-    refused: OSError | None = None
+    refused: OSError | UnicodeError | None = None
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
             raise OptionError(
                 f"--spark-master {master}: a standalone master is spark://host:port, often port 7077"
             )
         try:
             with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT) as connection:
                 return str(connection.getsockname()[0])
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             refused = error
     raise SparkUnreachable(
-        f"no Spark master answers at {master}: {(refused and refused.strerror) or refused}"
+        f"no Spark master answers at {master}: {getattr(refused, 'strerror', None) or refused}"
     ) from None
 
 
@@ -277,9 +277,7 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
     with tempfile.TemporaryDirectory(prefix="dumpfilter-spark-") as scratch:
         log4j, messages = Path(scratch, "log4j2.properties"), Path(scratch, "spark.err")
         log4j.write_text(_LOG4J, encoding="utf-8")
-        java = (
-            f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}"
-        )
+        java = f'-XX:TieredStopAtLevel=1 "-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}'
         settings = {
             # A killed JVM leaves Spark's directories behind. They lie in one directory that this process removes.
             "spark.local.dir": scratch,

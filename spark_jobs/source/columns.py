@@ -121,9 +121,15 @@ for _type in ROWS:
 _COMPRESSED: npt.NDArray[np.bool_] = by_number(lambda kind: kind.compressed).astype(np.bool_)
 
 
-def _text(name: str | None) -> str | None:
-    # Arrow requires valid UTF-8, but a name from a binlog may have other bytes.
-    return None if name is None else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def text_of(name: str) -> str:
+    r"""Return a name or text as the columns have it, with U+FFFD for each byte that is not UTF-8.
+
+    Python decoded the name with ``surrogateescape``, and Arrow takes valid UTF-8 only.
+
+    >>> text_of("caf\udce9")
+    'caf\ufffd'
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class _Named(NamedTuple):
@@ -171,7 +177,7 @@ class EventColumns:
         image_reader: RowImageReader,
         sent: SentEvents | None = None,
     ) -> None:
-        self.file = _text(file)
+        self.file = text_of(file)
         self._subjects, self._sources = subjects, sources
         self._wanted = frozenset(wanted)
         self._filters, self._sent = filters, sent
@@ -307,7 +313,7 @@ class EventColumns:
                 subject = self._subjects[number]
                 database, table = subject.schema_and_table()
                 kind = -1 if isinstance(subject, TableSubject) else _KIND_WORDS.index(subject.kind.value)
-                named = _Named(_text(database), _text(table), kind)
+                named = _Named(database and text_of(database), table and text_of(table), kind)
             self._named.append(named)
         return self._named
 
@@ -343,7 +349,7 @@ class EventColumns:
         index among those last given to :meth:`take`.
         """
         try:
-            return _text(self.events.text(number))
+            return text_of(self.events.text(number))
         except BinlogError:
             return None
 

@@ -51,6 +51,7 @@ from dumpfilter.spark_jobs.source.columns import (
     EventColumns,
     encoded,
     exploded,
+    text_of,
     true_of,
 )
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
@@ -257,7 +258,7 @@ def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -
     """
     for one in predicates:
         if one.column == "file":
-            values = pa.array([file_name(path)])
+            values = pa.array([text_of(file_name(path))])
         elif one.column == "position" and one.limits is not None:
             # A comparison that is true anywhere in the part is true at an end of the part, or at a value of its own.
             inside = [value for value in one.limits if value is not None and start <= value < end]

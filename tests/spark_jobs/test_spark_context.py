@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.spark_jobs.java import java_release
 from dumpfilter.spark_jobs.options import SparkSettings
 from dumpfilter.spark_jobs.spark import (
     TASK_ATTEMPTS,
@@ -62,12 +64,20 @@ def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
         pass
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_that_is_no_name(host: str) -> None:
+    with pytest.raises(SparkUnreachable, match=f"spark://{re.escape(host)}:7077: .*label"):
+        driver_address(f"spark://{host}:7077")
+
+
 def test_of_several_masters_one_is_enough(listener: socket.socket, closed_port: int) -> None:
     port = listener.getsockname()[1]
     assert driver_address(f"spark://127.0.0.1:{closed_port},127.0.0.1:{port}") == "127.0.0.1"
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":7077", "host:port", "host:0", "host:65536"])
+@pytest.mark.parametrize(
+    "address", ["", "host", "host:", ":7077", "host:port", "host:0", "host:65536", "host:²"]
+)
 def test_an_address_without_a_port(address: str) -> None:
     with pytest.raises(OptionError, match="spark://host:port"):
         driver_address(f"spark://{address}")
@@ -144,3 +154,14 @@ def test_without_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkMissing, match=f"JAVA_HOME .{tmp_path}. has no bin/java"):
         check_java()
+
+
+def test_a_java_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\nexec sleep 60\n")
+    java.chmod(0o755)
+    run = subprocess.run
+    monkeypatch.setattr(
+        subprocess, "run", lambda *given, **options: run(*given, **options | {"timeout": 0.1})
+    )
+    assert java_release(str(java)) is None

@@ -179,6 +179,15 @@ def test_a_file_that_is_not_asked_for_is_not_opened(tmp_path: Path) -> None:
     assert {one.path for one in found} == {str(good.resolve())}
 
 
+def test_a_file_whose_name_is_not_utf8_is_asked_for_as_its_column_has_it() -> None:
+    wanted = predicate_of(D.EqualTo(("file",), "caf\ufffd.000001"))
+    other = predicate_of(D.EqualTo(("file",), "cafe.000001"))
+    assert wanted is not None
+    assert other is not None
+    assert may_hold([wanted], "/set/caf\udce9.000001", 4, 100)
+    assert not may_hold([other], "/set/caf\udce9.000001", 4, 100)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dumpfilter.base.errors import BinlogMissing, OptionError, PositionError
+from dumpfilter.binlog.workload import generate
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
@@ -140,3 +142,16 @@ def test_a_run_over_what_is_available_ends(tmp_path: Path) -> None:
         steps += 1
     assert offset == until
     assert steps > 2
+
+
+def test_a_batch_ends_before_a_file_whose_first_transaction_is_too_large(tmp_path: Path) -> None:
+    made = generate(tmp_path, 60_000, file_size=30_000, schemas=1, tables=1, seed=1)
+    first, second = BinlogSet.open(made.index).names[:2]
+    size = made.index.with_name(first).stat().st_size
+    reader = reader_of(made.index)
+    start: Any = reader.initialOffset()
+    # The rest of the limit has room for the first event of the second file only.
+    end: Any = reader.latestOffset(start, ReadMaxBytes(size + 150))
+    assert end == {"file": first, "position": size}
+    # A batch has one transaction at least.
+    assert reader.latestOffset(end, ReadMaxBytes(150))["file"] == second
