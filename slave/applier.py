@@ -212,6 +212,9 @@ class EventApplier:
             return
         elif kind == EventType.TRANSACTION_PAYLOAD:
             self._payload(body, description)
+            if not self._groups.inside:
+                # The last event in the payload has completed the transaction.
+                return
         elif kind == EventType.INCIDENT and not self._is_unwanted_origin:
             incident = decode_incident(body)
             raise SlaveIncident(

@@ -11,8 +11,9 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import TrustedRows
 from dumpfilter.filter.filter import Filter
-from dumpfilter.slave.applier import Groups, keyword
-from tests.applying import apply_files
+from dumpfilter.slave.applier import EventApplier, Groups, keyword
+from dumpfilter.slave.threads import ChannelMeasurements
+from tests.applying import apply_files, read_events
 
 FOLDERS = [
     f"{server}-{kind}"
@@ -84,6 +85,17 @@ def test_every_transaction_is_completed(data, folder):
     frames = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ")
     assert not [call for call in calls if call[1] == "statement" and call[3].startswith(frames)]
     assert len(calls) > 20
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_transaction_is_counted_once(data, folder):
+    """The COMMIT inside a compressed transaction and the end of the payload were counted as two transactions."""
+    measured = ChannelMeasurements()
+    applier = EventApplier(Filter(), Notes(), measured=measured)
+    for path in paths(data, folder):
+        for event in read_events(path):
+            applier.feed(event, file=str(path))
+    assert measured.transactions == len(kinds_of(data, folder))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
