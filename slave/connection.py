@@ -51,6 +51,9 @@ _LARGEST_MESSAGE = 64 << 20
 and the GTIDs of the sent and dropped transactions.
 """
 
+_LARGEST_NUMBER = 2**31 - 1
+"""The largest value of an option of gRPC that is a number."""
+
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
     # gRPC must not reuse connections or wait between attempts by itself, because the slave's class Backoff decides how
@@ -98,7 +101,8 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
     """
     patience = ROUND_TRIPS * source.options.net_timeout
     # gRPC calls the limit of an attempt to connect a backoff.
-    settings = (*CHANNEL_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
+    limit = min(int(patience * 1000), _LARGEST_NUMBER)
+    settings = (*CHANNEL_OPTIONS, ("grpc.min_reconnect_backoff_ms", limit))
     if source.info.tls is None:
         if source.info.password and not source.options.plain_password and not is_loopback(source.info.host):
             raise OptionError(

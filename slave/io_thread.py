@@ -446,9 +446,13 @@ class IoThread(ChannelThread):
         if self.stopping:
             call.cancel()
 
-    def _cancel(self) -> None:
+    def _cancel(self, silent_at: float = math.inf) -> None:
+        """Cancel the running gRPC call if the master is silent for too long at ``silent_at`` (``time.monotonic``), or in
+        any case without ``silent_at``.
+        """
         with self._lock:
-            if self._call is not None:
+            # The I/O thread may have begun the next call, with its own time limit, since the caller read the time.
+            if self._call is not None and silent_at >= self._silent_until:
                 self._call.cancel()
 
     def _tick(self, done: threading.Event) -> None:
@@ -462,8 +466,7 @@ class IoThread(ChannelThread):
             with suppress(E.DumpfilterError):  # The I/O thread meets the error when it saves.
                 self._receiver.flush_if_due()
             now = time.monotonic()
-            if now > self._silent_until:
-                self._cancel()
+            self._cancel(now)
             registration = self._registration
             if registration is not None and now >= self._sign_at:
                 self._give_sign(*registration, now)

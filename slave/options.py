@@ -22,6 +22,9 @@ _SERVE_PANEL = "Slaves of this slave"
 
 _MOST_PORT = 65535
 
+MOST_TIMEOUT = 4_294_967
+"""The longest ``--replica-net-timeout``, seconds: 49 days. A request to a master has 32 bits for the milliseconds."""
+
 
 class TlsOptions(Settings, panel=MASTER_PANEL):
     """The options that say whether a slave uses TLS, and how far the slave verifies the master's certificate."""
@@ -124,7 +127,9 @@ class SlaveOptions(Settings):
     relay_log_expire_seconds: float = setting(0.0, min=0, rich_help_panel=_RELAY_PANEL)
     """Remove a relay log file that was complete for so long, and that neither the applier nor a connected replica
     needs; 0: keep all."""
-    net_timeout: float = setting(NET_TIMEOUT, "--replica-net-timeout", min=0.1, rich_help_panel=MASTER_PANEL)
+    net_timeout: float = setting(
+        NET_TIMEOUT, "--replica-net-timeout", min=0.1, max=MOST_TIMEOUT, rich_help_panel=MASTER_PANEL
+    )
     """Seconds without a message after which the connection to the master counts as lost."""
     plain_password: bool = setting(False, "--source-plain-password", rich_help_panel=MASTER_PANEL)
     """Send the password to a master on another machine even without TLS."""

@@ -26,6 +26,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.dump.stream.message import Received
 from dumpfilter.slave.io_thread import IoThread
+from dumpfilter.slave.options import MOST_TIMEOUT
 from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.relay_log import RelayLog
 from dumpfilter.slave.threads import ChannelCounters, RelayEnd
@@ -405,3 +406,54 @@ def test_an_endless_message_is_refused(served, tmp_path):
     servicer.master.chunks = lambda *_: [pb.Chunk(previous_file="x" * (64 << 20))]
     with pytest.raises(ConnectionLost, match="larger than max"):
         make_thread(tmp_path / "s", servicer.port, retry_count=1).run()
+
+
+def test_the_longest_timeout_of_the_command_line(served, tmp_path, whole):
+    """gRPC and the request to the master count in milliseconds."""
+    servicer = served()
+    options = {"net_timeout": float(MOST_TIMEOUT), "heartbeat_period": MOST_TIMEOUT - 1.0}
+    make_thread(tmp_path / "s", servicer.port, **options).run()
+    assert relayed(tmp_path / "s") == whole
+    assert servicer.requests[0].net_timeout_ms == MOST_TIMEOUT * 1000
+
+
+class Call:
+    """A gRPC call that notes whether it was cancelled."""
+
+    is_cancelled = False
+
+    def cancel(self):
+        self.is_cancelled = True
+
+
+def test_the_silence_of_a_call_does_not_cancel_the_next_one(tmp_path):
+    """The helper thread has read the time limit of the old call, and the I/O thread begins the next call."""
+    reading, begins = threading.Event(), threading.Event()
+
+    class Slow(IoThread):
+        @property
+        def _silent_until(self):
+            limit = self.limit
+            if threading.current_thread().name == "ticker":
+                reading.set()
+                begins.wait(0.5)
+            return limit
+
+        @_silent_until.setter
+        def _silent_until(self, limit):
+            self.limit = limit
+
+    directory = tmp_path / "s"
+    directory.mkdir()
+    receiver = Receiver(RelayLog(directory), RelayEnd())
+    thread = Slow(owner_of(receiver, directory), source_of("127.0.0.1", 1, server_id=101, uuid="me"))
+    old, new, done = Call(), Call(), threading.Event()
+    thread._watch(old, -1.0)
+    ticker = threading.Thread(target=thread._tick, args=[done], name="ticker")
+    ticker.start()
+    assert reading.wait(60)
+    thread._watch(new, 60.0)
+    begins.set()
+    done.set()
+    ticker.join()
+    assert not new.is_cancelled
