@@ -49,15 +49,16 @@ def read_password(path: Path | None, variable: str = "") -> str:
     variable ``variable``.
 
     The password is empty if the file is empty or the variable is not set. No option takes a password itself, because
-    other users of the machine can see command lines. Raises OptionError for a file that cannot be read.
+    other users of the machine can see command lines. Raises OptionError for a file that cannot be read, and for a
+    password that is not UTF-8.
     """
-    if path is None:
-        return os.environ.get(variable, "")
     try:
+        if path is None:
+            return os.fsencode(os.environ.get(variable, "")).decode("utf-8")
         lines = read_small_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
+        raise OptionError(f"{path or variable}: the password cannot be read: {reason}") from None
     return lines[0] if lines else ""
 
 

@@ -37,3 +37,11 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     writer.start()
     assert read_small_file(tmp_path / "pipe") == b"x" * 100_000
     writer.join()
+
+
+def test_a_password_that_is_not_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", os.fsdecode(b"caf\xe9"))
+    (tmp_path / "file").write_bytes(b"caf\xe9\n")
+    for path, named in ((None, "SECRET"), (tmp_path / "file", str(tmp_path / "file"))):
+        with pytest.raises(OptionError, match=f"^{named}: the password cannot be read: .* byte 0xe9"):
+            read_password(path, "SECRET")
