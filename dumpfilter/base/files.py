@@ -203,16 +203,18 @@ class DirectoryLock:
         with writing(path):
             self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         deadline = time.monotonic() + patience
-        while not self._try_lock():
-            if time.monotonic() < deadline:
+        try:
+            while not self._try_lock():
+                if time.monotonic() >= deadline:
+                    holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                    raise DirectoryBusy(busy.replace("{process}", holder))
                 time.sleep(_LOCK_RETRY)
-                continue
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
-            raise DirectoryBusy(busy.replace("{process}", holder))
-        with writing(path):
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+            with writing(path):
+                os.ftruncate(self._fd, 0)
+                os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except BaseException:
+            self.release()
+            raise
 
     def _try_lock(self) -> bool:
         try:

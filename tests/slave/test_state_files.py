@@ -102,6 +102,19 @@ def test_two_slaves_in_one_directory(tmp_path):
     lock_directory(tmp_path / "new").release()
 
 
+def test_a_lock_file_that_cannot_be_written_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "disk full")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", no_space)
+        with pytest.raises(OutputError, match=r"slave.lock: cannot be written: disk full"):
+            lock_directory(tmp_path)
+    lock_directory(tmp_path, patience=0.0).release()
+
+
 def test_disk_errors_name_the_file(tmp_path):
     with pytest.raises(OutputError, match=r"no/master.info.new: cannot be written: No such file"):
         files.replace(tmp_path / "no" / "master.info", b"", synced=False)
