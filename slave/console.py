@@ -70,6 +70,9 @@ class SlaveConsole(C.Executor):
         # STOP REPLICA may hold the lock for long. A statement whose client has left must not keep a thread meanwhile.
         try:
             with held(self.slave.lock, running_interrupt()):
+                if self.slave.is_closing:
+                    # The relay directory may be unlocked, so that no statement may start a thread.
+                    raise E.ER_QUERY_INTERRUPTED()
                 return super().execute(command)
         except channels.UnknownChannel as error:
             raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None

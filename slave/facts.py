@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -236,7 +237,7 @@ class Channels(
     RETRIEVED_GTIDS = column("received.retrieved", _TEXT)
     EXECUTED_GTIDS = column("applied.executed", _TEXT)
     FILTER_ON = column("info.filter_on", _TEXT)
-    FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
+    FILTER_SEMANTICS = column(lambda view: _semantics(view.channel), _TEXT)
     IMPOSED_BY = column(lambda view: ",".join(one.name for one in view.channel.imposed), _TEXT)
     IMPOSED_RULES = column(lambda view: " ".join(imposed_rules(view.channel)), _TEXT)
     CONNECTIONS = _count("connections", "connections_total")
@@ -289,6 +290,13 @@ class Channels(
     apply_delay_seconds = metric("channel.measured.apply_delay", Latency)
     """Time from a transaction's commit on the server until the slave has applied the transaction. Of several that
     are applied without a pause, only the last is measured."""
+
+
+def _semantics(channel: Channel) -> str | None:
+    # The table is read without a lock. RESET REPLICA ALL may have removed the channel's filter meanwhile.
+    with suppress(E.OptionError):
+        return channel.semantics.value.upper()
+    return None
 
 
 STORED = {column.name for column in Channels.columns} - {
@@ -416,8 +424,10 @@ def _filter_rows(slave: Slave) -> Iterator[list[Any]]:
     that matched each (section E of MySQL's worklog WL#7361).
     """
     for name in slave.filters.channels:
-        for setting in slave.filters.settings(name):
-            yield [name, *_filter_row(setting), setting.counter]
+        # The table is read without a lock. RESET REPLICA ALL may have removed the channel meanwhile.
+        with suppress(E.OptionError):
+            for setting in slave.filters.settings(name):
+                yield [name, *_filter_row(setting), setting.counter]
 
 
 def _connection_row(view: ChannelView) -> list[Any]:

@@ -413,8 +413,8 @@ class IoThread(ChannelThread):
             return
         self.connected = False
         source = self.source
-        self.failure = kind(f"Error connecting to source '{source.info.address}': {reason}")
         self.failed_at = time.time()
+        self.failure = kind(f"Error connecting to source '{source.info.address}': {reason}")
         self.counters.count_error("io", reason)
         self.state = "Waiting to reconnect after a failed source event read"
         wait = self._backoff.next()
@@ -447,8 +447,8 @@ class IoThread(ChannelThread):
             call.cancel()
 
     def _cancel(self, silent_at: float = math.inf) -> None:
-        """Cancel the running gRPC call if the master is silent for too long at ``silent_at`` (``time.monotonic``), or in
-        any case without ``silent_at``.
+        """Cancel the running gRPC call. With ``silent_at``, a time of ``time.monotonic``, cancel the call only if the
+        master may not be silent until then.
         """
         with self._lock:
             # The I/O thread may have begun the next call, with its own time limit, since the caller read the time.

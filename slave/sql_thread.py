@@ -241,8 +241,8 @@ class SqlThread(ChannelThread):
                 elif is_last:
                     break
                 else:
-                    # The applier has applied everything received. SHOW REPLICA STATUS must show the new position at
-                    # once, not only at the next periodic save.
+                    # The applier has applied everything received. The status of the relay directory must show the new
+                    # position at once, not only at the next periodic save.
                     self._save()
                 if self._place.is_due:
                     self._save()

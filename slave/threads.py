@@ -183,8 +183,8 @@ class ChannelThread:
                 if not self._owner.discard_damaged(damage, self):
                     raise
         except BaseException as caught:
-            self.error = self.failure = caught
             self.failed_at = time.time()
+            self.error = self.failure = caught
         self.works = False
         self._owner.ended(self)
 

@@ -409,7 +409,7 @@ def test_an_endless_message_is_refused(served, tmp_path):
 
 
 def test_the_longest_timeout_of_the_command_line(served, tmp_path, whole):
-    """gRPC and the request to the master count in milliseconds."""
+    """The request to the master, and gRPC, have 32 bits for the milliseconds."""
     servicer = served()
     options = {"net_timeout": float(MOST_TIMEOUT), "heartbeat_period": MOST_TIMEOUT - 1.0}
     make_thread(tmp_path / "s", servicer.port, **options).run()

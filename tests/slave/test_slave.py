@@ -15,6 +15,7 @@ from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import ChannelFilters, fold_channel
 from dumpfilter.slave.channels import Slave, _file_name
+from dumpfilter.slave.facts import Channels, ChannelView
 from dumpfilter.slave.options import SlaveOptions
 from tests.slave.driven import driven, expected, serving, wait_until
 
@@ -82,6 +83,33 @@ def test_a_statement_that_runs_at_the_end_leaves_no_thread_running(data: Path, t
         driving.restart()
         running.join()
         assert not slave.channels[0].running
+
+
+def test_a_statement_that_gets_the_lock_after_the_end_is_refused(data: Path, tmp_path: Path) -> None:
+    """START REPLICA had waited for the lock, and started threads in the unlocked directory."""
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s") as driving:
+        driving.follow(master)
+        driving.close()
+        with pytest.raises(SqlError) as refused:
+            driving.sql("START REPLICA")
+        assert refused.value.number == 1317
+        assert not driving.slave.channels[0].running
+        driving.open()
+
+
+def test_a_channel_that_is_removed_while_its_row_is_read(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(data / "mysql-row") as master, driven(tmp_path / "s", "--replicate-do-db=a") as slave:
+        slave.follow(master, "stays")
+        slave.follow(master, "gone")
+        names, view = slave.filters.channels, ChannelView(slave.channel("gone"))
+        slave.sql("RESET REPLICA ALL FOR CHANNEL 'gone'")
+        ((name, *values),) = Channels.table([view]).rows
+        assert (name, "CLASSIC" in values) == ("gone", False)
+        monkeypatch.setattr(ChannelFilters, "channels", names)
+        rows = slave.table("performance_schema", "replication_applier_filters")
+        assert [row["CHANNEL_NAME"] for row in rows] == ["stays"]
 
 
 def test_names_that_differ_in_case_are_one_channel(data: Path, tmp_path: Path) -> None:

@@ -102,10 +102,8 @@ def test_two_slaves_in_one_directory(tmp_path):
     lock_directory(tmp_path / "new").release()
 
 
-def test_a_lock_file_that_cannot_be_written_leaves_no_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_space(*_: object) -> int:
+def test_a_lock_file_that_cannot_be_written_leaves_no_lock(tmp_path, monkeypatch):
+    def no_space(*_):
         raise OSError(errno.ENOSPC, "disk full")
 
     with monkeypatch.context() as full:
