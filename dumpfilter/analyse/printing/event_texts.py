@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -293,11 +294,16 @@ class EventTexts(abc.ABC):
     def flush(self) -> None:
         """Print the events that :meth:`add` has collected so far, except the rows of a statement that has not ended.
 
-        Raises BinlogError with file and position for a malformed event. None of the collected events is then printed.
+        Raises BinlogError with file and position for a malformed event, after printing the events before it.
         """
         batch, self._batch = self._batch, None
-        if batch is None or not batch.texts:
+        if batch is not None:
+            self._flush(batch)
+
+    def _flush(self, batch: _Batch) -> None:
+        if not batch.texts:
             return
+        finder = copy(self._finder)
         try:
             cells, data = self._cells(batch)
             try:
@@ -305,7 +311,11 @@ class EventTexts(abc.ABC):
             except CellError as error:
                 raise _EventError(int(cells.event[error.cell]), error.error) from error
         except _EventError as error:
-            raise error.error.located(batch.file, int(batch.offsets()[error.event])) from error
+            offset = int(batch.offsets()[error.event])
+            self._finder = finder
+            batch.cut(error.event)
+            self._flush(batch)
+            raise error.error.located(batch.file, offset) from error
         self._write_cells(batch, cells, pieces)
 
     def finish(self) -> None:
@@ -529,6 +539,13 @@ class _Batch:
         first = self.closed[-1] if self.closed else 0
         self.encoded = [event for event in self.encoded if event < first]
         self.drops_waiting = self.drops_waiting or not self.closed
+
+    def cut(self, count: int) -> None:
+        """Remove all events of this batch but the first ``count``, because the next event is malformed."""
+        del self.texts[count:]
+        self.closed = [end for end in self.closed if end <= count]
+        self.encoded = [event for event in self.encoded if event < count]
+        self.changed = {event: raw for event, raw in self.changed.items() if event < count}
 
     def offsets(self) -> Int64:
         """Return an int64 array with the byte offset of each event of the batch in its binlog file."""

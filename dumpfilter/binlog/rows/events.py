@@ -279,8 +279,8 @@ class RowsEventsFinder:
                         raise error.located(None, int(places[number])) from error
                     layout = _NO_ROWS
             layouts.append(layout)
-        if closed.any():
-            self._maps.clear()
+        # A copy of this finder keeps the maps of its own.
+        self._maps = {} if closed.any() else self._maps.copy()
         for number in np.flatnonzero(is_map & (before == closed[-1:])).tolist():
             content = bytes(view[contents[number] : lasts[number]])
             self._maps[int(table_id[number])] = _Map(content, int(places[number]))
@@ -293,7 +293,7 @@ class RowsEventsFinder:
 
     def forget_maps(self) -> None:
         """Forget all Table_map events, for a search that continues at another transaction boundary."""
-        self._maps.clear()
+        self._maps = {}
 
     def _decode(
         self, kind: int, body: bytes, table_map: _Map | None, family: Family

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,30 @@ def test_rows_that_cannot_be_decoded_are_an_error_with_their_place(tmp_path: Pat
     with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: rows event: the rows data end"):
         print_event(printer, broken, rows.offset, rows.fd)
     assert b"# at %d\n" % rows.offset not in b"".join(out)
+
+
+def test_the_events_before_rows_that_cannot_be_decoded_are_printed(tmp_path: Path) -> None:
+    source = recording("mysql-row").files[0]
+    events = list(events_in([source]))
+    broken = [event for event in events if event.type in ROWS][9]
+    rows = make_event(broken.type, bytes(broken.body)[:-1], checksum=broken.fd.checksum)
+    data, end = source.read_bytes(), broken.offset + len(broken.raw)
+    damaged = tmp_path / source.name
+    damaged.write_bytes(data[: broken.offset] + rows + data[end:])
+    texts = []
+    for file in (source, damaged):
+        out: list[bytes] = []
+        printer = TextPrinter(out.append, text_options(tmp_path, verbose=1))
+        place = rf"bin\.000001: at {broken.offset}: rows event: the rows data end"
+        with pytest.raises(BinlogCorrupt, match=place) if file is damaged else nullcontext():
+            for kept in kept_pieces(BinlogSet.open(file), Filter()):
+                printer.events(kept)
+            printer.finish()
+        texts.append(b"".join(out))
+    whole, part = texts
+    before = events[events.index(broken) - 1]
+    assert whole.startswith(part)
+    assert part.rindex(b"# at ") == part.index(b"# at %d\n" % before.offset)
 
 
 def test_compressed_rows_that_cannot_be_opened_are_an_error_with_their_place(tmp_path: Path) -> None:
