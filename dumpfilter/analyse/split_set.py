@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from rich.console import Console
@@ -29,6 +29,10 @@ MANIFEST = "manifest.json"
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+UnixTime = Annotated[int, Field(ge=0, lt=1 << 34)]
+"""A time in Unix seconds. The limit lies some centuries after the last time that a binlog can have."""
 
 
 class Place(_Model):
@@ -69,9 +73,9 @@ class BinlogPart(_Model):
     transactions: int
     previous_gtids: str | None
     """The GTID set of all transactions in this binlog's earlier files, as text. None if the source has no GTIDs."""
-    first_time: int | None
+    first_time: UnixTime | None
     """The time at which the server wrote the file's first transaction, Unix seconds. None without transactions."""
-    last_time: int | None
+    last_time: UnixTime | None
     """The time at which the server wrote the file's last transaction, Unix seconds. None without transactions."""
     source_start: Place
     """The start of the part of the source (the set that was split) from which the file's events come."""
@@ -80,7 +84,7 @@ class BinlogPart(_Model):
 
     The file holds all events between ``source_start`` and this position that belong to its binlog.
     """
-    purged: int | None = None
+    purged: UnixTime | None = None
     """The time at which a purge deleted the file, Unix seconds; None while the file exists."""
 
 
@@ -98,7 +102,7 @@ class NamedBinlog(_Model):
     semantics: str | None = None
     rest: bool = False
     """Whether this binlog collects the events that no other binlog of the split takes."""
-    parts: list[BinlogPart]
+    parts: list[BinlogPart] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _check_names(self) -> NamedBinlog:
@@ -131,14 +135,14 @@ class Manifest(_Model):
 
     Two splits with equal digests write identical binlog sets.
     """
-    made: int
+    made: UnixTime
     """The time at which the split was written, Unix seconds."""
     family: str
     names: NameCollation = NameCollation.GENERAL_CI
     """The collation by which filter rules compared database and table names."""
     lower_case_table_names: int = 0
     max_binlog_size: int
-    source: list[SourceFile]
+    source: list[SourceFile] = Field(min_length=1)
     binlogs: list[NamedBinlog]
     cut_transactions: int
     """The number of transactions of which several binlog sets of the split received a part."""

@@ -37,6 +37,25 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"source": []}, "source: List should have at least 1 item"),
+        ({"binlogs": [{"name": "../shop", "parts": []}]}, "binlogs: 0: parts: List should have at least 1 item"),
+        ({"made": 1 << 60}, "made: Input should be less than"),
+        ({"made": -(1 << 60)}, "made: Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_manifest_that_no_split_writes_is_refused(
+    change: dict[str, object], error: str, tmp_path: Path
+) -> None:
+    split_here(ONE_FILE, tmp_path / "parts", SplitOptions())
+    path = tmp_path / "parts" / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(OutputError, match=f"is not a split's manifest: {error}"):
+        Manifest.load(tmp_path / "parts")
+
+
+@pytest.mark.parametrize(
     ("specification", "head"),
     [
         (BY_SCHEMA, ["schema", "binlog set"]),
