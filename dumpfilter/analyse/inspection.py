@@ -670,7 +670,7 @@ def _print_large(console: Console, title: str, objects: list[Large], *, compress
         names = list(map(visible, one.tables[:_TABLES_SHOWN]))
         if len(one.tables) > _TABLES_SHOWN:
             names.append(f"and {len(one.tables) - _TABLES_SHOWN:,} more")
-        where = Text("\n".join(filter(None, (f"{one.file}:{one.position}", one.gtid))))
+        where = Text("\n".join(filter(None, (f"{visible(one.file)}:{one.position}", one.gtid))))
         if one.text:
             where.append("\n" + printable(" ".join(one.text.split()), _TEXT_SHOWN), "dim")
         changes = "\n".join([", ".join(one.kinds), *names]).strip()

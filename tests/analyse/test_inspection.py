@@ -390,3 +390,12 @@ def test_a_version_is_no_markup() -> None:
     out = StringIO()
     render_inspection(Inspection("8.4[/x]", "mysql", [("bin.000001", 4)]), Console(file=out))
     assert "written by 8.4[/x]" in out.getvalue()
+
+
+def test_a_file_name_cannot_command_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "bin\x1b[31m.000001"
+    file.write_bytes((DATA / "oracle" / "mysql-row" / "bin.000001").read_bytes())
+    out = StringIO()
+    render_inspection(inspect_set(BinlogSet.open(file)), Console(file=out, width=200))
+    assert "\x1b" not in out.getvalue()
+    assert r"bin\x1b[31m.000001:33775" in out.getvalue()

@@ -40,7 +40,10 @@ def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     ("change", "error"),
     [
         ({"source": []}, "source: List should have at least 1 item"),
-        ({"binlogs": [{"name": "../shop", "parts": []}]}, "binlogs: 0: parts: List should have at least 1 item"),
+        (
+            {"binlogs": [{"name": "../shop", "parts": []}]},
+            "binlogs: 0: parts: List should have at least 1 item",
+        ),
         ({"made": 1 << 60}, "made: Input should be less than"),
         ({"made": -(1 << 60)}, "made: Input should be greater than or equal to 0"),
     ],

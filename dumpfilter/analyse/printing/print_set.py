@@ -15,6 +15,7 @@ from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextO
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogError, OptionError
+from dumpfilter.base.printable import visible
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.dump.chunk import Counts
@@ -69,8 +70,8 @@ def print_binlog(
         kinds=filters.kind_filter(),
     )
     begun = False
-    with work.reading("printing", is_shown=not out.isatty()) as taken:
-        try:
+    try:
+        with work.reading("printing", is_shown=not out.isatty()) as taken:
             for kept in kept_pieces(
                 binlogs,
                 work.rules,
@@ -84,14 +85,15 @@ def print_binlog(
                 printer.events(kept)
             if begun:
                 printer.end()
-        except BinlogError:
-            printer.flush()
-            raise
-        finally:
-            out.flush()
-    work.report(counts)
-    for text in printer.shortcomings():
-        work.warn(text)
+    except BinlogError:
+        printer.flush()
+        raise
+    finally:
+        out.flush()
+        # The text up to an error has these shortcomings, too, and names the files of LOAD DATA.
+        work.report(counts)
+        for text in printer.shortcomings():
+            work.warn(text)
     return counts
 
 
@@ -166,7 +168,8 @@ class _Work:
             yield {**self._taken, "progress": advance}
 
     def warn(self, text: str) -> None:
-        self._log.print(f"dumpfilter: warning: {text}", markup=False, highlight=False, soft_wrap=True)
+        shown = f"dumpfilter: warning: {visible(text)}"
+        self._log.print(shown, markup=False, highlight=False, soft_wrap=True)
 
     def report(self, counts: Counts) -> None:
         if counts.events_undecided:
@@ -201,12 +204,17 @@ def range_of(options: SelectionOptions, family: Family) -> Range:
     )
 
 
+_MOST_DIGITS = 30
+"""The number of digits of the largest position that is read. Every file is shorter."""
+
+
 def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
     # The value of --start-position or --stop-position is a file offset. MariaDB also accepts the last GTID of each
     # domain. The function returns the offset and None, or None and the GTIDs.
     if not text:
         return None, None
-    if text.isdecimal():
+    # Python refuses to convert thousands of digits.
+    if text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text), None
     gtids = _gtids(text, option, family) if family == "mariadb" else None
     if not isinstance(gtids, MariadbGtidSet) or not gtids.is_position():

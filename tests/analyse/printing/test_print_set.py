@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
+import tempfile
 import tracemalloc
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
+from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import encode_transaction_payload
@@ -18,7 +23,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.set_pass import kept_pieces, one_event
-from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.filter import Filter, FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording, text_options
 from tests.analyse.printing.running import text_of
@@ -208,6 +213,33 @@ def test_compressed_rows_that_cannot_be_opened_are_an_error_with_their_place(tmp
     with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: compressed data"):
         print_event(printer, broken, rows.offset, rows.fd)
     assert b"# at %d\n" % rest[rest.index(rows) - 1].offset in b"".join(out)
+
+
+def test_warnings_cannot_command_the_terminal_and_come_before_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    description = next(events_in(recording("mysql-row").files))
+    checksum = description.fd.checksum
+    message = b"lost \x1b[31m\nmore"
+    incident = make_event(EventType.INCIDENT, b"\1\0%c%s" % (len(message), message), checksum=checksum)
+    load = make_event(EventType.BEGIN_LOAD_QUERY, bytes(4) + b"1,2\n", checksum=checksum)
+    file = tmp_path / "bin.000001"
+    file.write_bytes(b"\xfebin" + description.raw + incident + load + bytes(19))
+    log = io.StringIO()
+    with pytest.raises(BinlogCorrupt):
+        print_binlog(
+            BinlogSet.open(file),
+            FilterOptions(),
+            SelectionOptions(),
+            TextOptions(),
+            io.BytesIO(),
+            Console(file=log, force_terminal=True, width=200),
+        )
+    first, second = log.getvalue().splitlines()
+    assert first.endswith(r"an incident: lost \x1b[31m\nmore; replay stops here")
+    (directory,) = tmp_path.glob("dumpfilter-load-*")
+    assert f"files of LOAD DATA are in {directory}" in second
 
 
 def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Path) -> None:
