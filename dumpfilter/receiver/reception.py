@@ -451,7 +451,8 @@ class Reception:
         """Process an artificial Rotate event, which names the file and position of the following events.
 
         Return False if the dump shall end here, because the named file comes after the last wanted one, and otherwise
-        True. Raises SourceStreamDamaged for a file or position that cannot follow.
+        True. Raises SourceStreamDamaged for a file or position that cannot follow. Raises OptionError for a last wanted
+        file with another base name, and for one before the first file of the dump.
         """
         body = event[events.HEADER_LENGTH :]
         # Before the format description event, only a right checksum says that there is one.
@@ -481,8 +482,15 @@ class Reception:
             old_base, old = check_binlog_name(self._named)
             if base != old_base or number <= old:
                 raise self._damaged(f"a file that goes back: {printable(name)} after {self._named}")
-        last = check_binlog_name(self._last) if self._last else (base, number)
-        if base == last[0] and number > last[1]:
+        last_base, last = check_binlog_name(self._last) if self._last else (base, number)
+        to = f"{self._connection.url}: to={self._last}"
+        if base != last_base:
+            raise E.OptionError(
+                f"{to}: the source has no such file; its files are named like {printable(name)}"
+            )
+        if number > last and not self._named:
+            raise E.OptionError(f"{to}: lies before {name}, the first file to receive; name a later file")
+        if number > last:
             # The last file has ended without a Rotate event, since its server crashed.
             self._store.end_file()
             return False
@@ -626,8 +634,8 @@ def _is_past(file: OpenFile, last: str) -> bool:
     """Tell whether a store (directory of received files) has the binlog file ``last`` completely. ``file`` is the
     newest file of the store.
     """
-    number, wanted = check_binlog_name(file.name)[1], check_binlog_name(last)[1]
-    return number > wanted or (number == wanted and file.is_closed)
+    (base, number), (last_base, wanted) = check_binlog_name(file.name), check_binlog_name(last)
+    return base == last_base and (number > wanted or (number == wanted and file.is_closed))
 
 
 def _next_name(name: str) -> str:

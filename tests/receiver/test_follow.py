@@ -180,6 +180,27 @@ def test_names_that_are_no_binlogs_are_errors(
         follower(source, store, options).run()
 
 
+@pytest.mark.parametrize("may_list", [True, False])
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("?from=bin.000002&to=bin.000001", "to=bin.000001: lies before bin.000002"),
+        ("?to=other.000002", "to=other.000002: the source has no such file"),
+    ],
+)
+def test_a_last_file_that_never_comes_is_an_error(
+    source: FakeSource, store: BinlogDirectory, may_list: bool, options: str, why: str
+) -> None:
+    """Nothing was received before, or everything."""
+    source.may_list = may_list
+    with pytest.raises(OptionError, match=why):
+        follower(source, store, options).run()
+    assert not store.names
+    follower(source, store).run()
+    with pytest.raises(OptionError, match="no such file"):
+        follower(source, store, "?to=other.000001").run()
+
+
 def test_from_cannot_go_before_a_store(source: FakeSource, store: BinlogDirectory) -> None:
     follower(source, store, "?from=newest").run()
     assert list(stored(store.directory)) == ["bin.000002"]
