@@ -7,11 +7,12 @@ date with its source, and reconnects after errors.
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import select
 import socket
 import ssl
 import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -708,7 +709,11 @@ class Follower:
         """
         self.options = options or FollowOptions()
         self.on_progress = on_progress
-        self._stopped = threading.Event()
+        self._is_stopped = False
+        self._stops: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """The queue by which :meth:`stop` ends a wait. A signal handler may interrupt a wait of the same thread at any
+        point. In such a handler ``threading.Event.set`` could wait for ever, and ``SimpleQueue.put`` cannot.
+        """
         self._connection: login.SourceConnection | None = None
         self.turns: Turns | None = None
         """The asyncio loop that waits for events of the source, and receives them, while few arrive. None: the thread
@@ -718,7 +723,8 @@ class Follower:
 
     def stop(self) -> None:
         """Make :meth:`run` return soon. Any thread and any signal handler may call this method."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._stops.put(None)
         connection = self._connection
         if connection is not None:
             connection.interrupt()
@@ -731,13 +737,13 @@ class Follower:
         can cure, or after too many failed attempts. A subclass can prevent this by its method :meth:`lasting`.
         """
         damaged, backoff = 0, Backoff(self.options.longest_wait)
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             before = self.progress.bytes
             try:
                 self._receive()
                 return
             except E.DumpfilterError as error:
-                if self._stopped.is_set():
+                if self._is_stopped:
                     return
                 self.failures += 1
                 self.last_error, self.last_error_at = str(error), time.time()
@@ -757,7 +763,8 @@ class Follower:
                     wait = self.lasting(error)
                     damaged = 0
                     backoff.reset()
-                self._stopped.wait(wait)
+                with contextlib.suppress(queue.Empty):
+                    self._stops.get(timeout=wait)
 
     def lasting(self, error: E.DumpfilterError) -> float:
         """Decide what follows after ``error``, for which :meth:`run` gives up because it cannot be cured, or has come
@@ -801,7 +808,7 @@ class Follower:
         connection = login.SourceConnection(self.url)
         self._connection = connection
         try:
-            if self._stopped.is_set():
+            if self._is_stopped:
                 return
             facts = login.ask_facts(connection)
             self.store.recognize(facts.family, facts.server_uuid, str(self.url))

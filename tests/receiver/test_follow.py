@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import select
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -170,6 +173,28 @@ def test_a_stop_ends_a_wait(source: FakeSource, store: BinlogDirectory, away: bo
     assert not thread.is_alive()
     if not away:
         assert stored(store.directory) == source.files
+
+
+def test_a_stop_by_a_signal_handler_ends_a_wait_wherever_it_interrupts(
+    source: FakeSource, store: BinlogDirectory
+) -> None:
+    source.close()
+    made = follower(source, store, wait_for_first=True, retries=0, longest_wait=100.0)
+
+    def stop_like_a_signal_handler(frame: FrameType, event: str, called: object) -> None:
+        begins_wait = event == "c_call" and isinstance(getattr(called, "__self__", None), queue.SimpleQueue)
+        if begins_wait or frame.f_code is threading.Condition.wait.__code__:
+            sys.setprofile(None)
+            made.stop()
+
+    def run() -> None:
+        sys.setprofile(stop_like_a_signal_handler)
+        made.run()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("options", ["?from=bin", "?to=../bin.000001", "?from=bin.1x"])
