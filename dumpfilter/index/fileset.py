@@ -804,17 +804,14 @@ class BinlogSet:
         """The paths of the set's binlog files on this machine, by name, in order. Raises OptionError for remote
         files.
         """
-        return {name: self.path(name) for name in self._paths}
+        return {name: _local(path) for name, path in self._paths.items()}
 
     def path(self, name: str) -> Path:
         """Return the path of a binlog file on this machine, given its name.
 
         Raises BinlogMissing when the set has no such file, and OptionError when the file is on a remote file system.
         """
-        path = self._path(name)
-        if isinstance(path, str):
-            raise not_here(path)
-        return path
+        return _local(self._path(name))
 
     def _path(self, name: str) -> Path | str:
         try:
@@ -865,7 +862,8 @@ class BinlogSet:
         """Return the paths of the files that change when the set grows: the newest binlog file, and the index file if
         there is one. Raises OptionError for a remote set.
         """
-        newest = self.path(self.names[-1])
+        # Another thread may refresh the set, so that the list of files is read only once.
+        newest = _local(next(reversed(self._paths.values())))
         return [newest] if self.index is None else [newest, self.index]
 
     def growth(self) -> list[object]:
@@ -961,6 +959,13 @@ def _is_gone(path: Path) -> bool:
     except OSError:
         pass
     return False
+
+
+def _local(path: Path | str) -> Path:
+    """Return the path of a file on this machine. Raises OptionError for the URI of a remote file."""
+    if isinstance(path, str):
+        raise not_here(path)
+    return path
 
 
 def _not_there(path: Path) -> BinlogMissing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from dumpfilter.base.files import committed
 from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.workload import generate
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
 from dumpfilter.master import store as store_module
@@ -313,6 +314,27 @@ def test_a_watcher_tells_of_files_that_cannot_be_looked_at(
         wait_for(lambda: watcher.generation == 1)
     finally:
         watcher.close()
+
+
+@pytest.mark.parametrize("read", [lambda binlogs: binlogs.paths, BinlogSet.growing])
+def test_the_paths_are_those_before_or_after_a_refresh_by_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[BinlogSet], Iterable[object]]
+) -> None:
+    """The watcher's thread asks for them. An error in this thread would leave all dumps waiting."""
+    index = tmp_path / "bin.index"
+    index.write_text("./bin.000001\n./bin.000002\n")
+    for number in (1, 2, 3):
+        (tmp_path / f"bin.00000{number}").write_bytes(b"")
+    binlogs = BinlogSet.open(index)
+
+    def refreshed(binlogs: BinlogSet, name: str) -> Path:
+        index.write_text("./bin.000003\n")
+        binlogs.refresh()
+        return path_of(binlogs, name)
+
+    path_of = BinlogSet.path
+    monkeypatch.setattr(BinlogSet, "path", refreshed)
+    assert read(binlogs)
 
 
 def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
