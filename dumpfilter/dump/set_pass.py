@@ -10,6 +10,7 @@ statement in the binlog's order.
 from __future__ import annotations
 
 import functools
+import glob
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -555,8 +556,11 @@ def _new_set(directory: Path, base: str, overwrite: bool) -> Iterator[tuple[Path
     then an existing set of this name stays. After an error the new files are removed.
     """
     index, made, names = directory / f"{base}.index", directory / f".{base}.new", list[str]()
-    if index.exists() and not overwrite:
-        raise OutputError(f"{index}: it is there already; name another output directory, or use --overwrite")
+    # Files that a program such as mysqlbinlog wrote have no index.
+    files = sorted(directory.glob(glob.escape(base) + "." + 6 * "[0-9]"))
+    there = next((path for path in (index, *files) if path.exists()), None)
+    if there is not None and not overwrite:
+        raise OutputError(f"{there}: it is there already; name another output directory, or use --overwrite")
     with writing(directory):
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)

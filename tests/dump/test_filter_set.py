@@ -129,6 +129,17 @@ def test_a_set_is_complete_or_as_before(tmp_path: Path) -> None:
     assert seen[-1] == [".x.new", *whole]
 
 
+def test_files_without_an_index_are_not_replaced(tmp_path: Path) -> None:
+    """mysqlbinlog --raw writes no index."""
+    made = generate(tmp_path / "in", 10_000)
+    (tmp_path / "x.000001").write_bytes(b"a backup")
+    with pytest.raises(OutputError, match=r"x\.000001: it is there already"):
+        filter_set(BinlogSet.open(made.index), Filter(), tmp_path, "x")
+    assert (tmp_path / "x.000001").read_bytes() == b"a backup"
+    filter_set(BinlogSet.open(made.index), Filter(), tmp_path, "x", overwrite=True)
+    assert BinlogSet.open(tmp_path / "x.index").names == ["x.000001"]
+
+
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
 def test_a_disk_that_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     calls = 0
