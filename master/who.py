@@ -149,7 +149,12 @@ class Who:
     def __str__(self) -> str:
         where = "" if self.channel is None else f" on channel {printable(self.channel)!r}"
         by, value = self.by
-        return f"{by.replace('_', ' ')} {printable(value)}{where}" if value else f"all slaves{where}"
+        # Slaves of a master without users have an empty user name.
+        return (
+            f"all slaves{where}"
+            if by == "all"
+            else f"{by.replace('_', ' ')} {printable(value) or repr('')}{where}"
+        )
 
     def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
         """Tell whether the slave ``peer`` meets all of these conditions on its user, channel, server id, UUID, host and

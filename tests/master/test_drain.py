@@ -89,6 +89,12 @@ def test_a_host_without_a_name_selects_nobody() -> None:
     assert not Who.of(host="").fits(slave(host="", peer="strange"))
 
 
+def test_a_drain_of_slaves_without_a_user_is_not_shown_as_one_of_all() -> None:
+    """DRAIN REPLICA USER '' concerns the slaves that registered while the master had no users."""
+    assert str(Who.of("m1", user="")) == "user '' on channel 'm1'"
+    assert str(Who.of()) == "all slaves"
+
+
 def test_a_second_drain_changes_the_reason_and_keeps_the_time() -> None:
     drains = Drains()
     first = drains.drain(Who(), "a")
