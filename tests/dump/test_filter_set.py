@@ -130,7 +130,7 @@ def test_a_set_is_complete_or_as_before(tmp_path: Path) -> None:
 
 
 def test_files_without_an_index_are_not_replaced(tmp_path: Path) -> None:
-    """mysqlbinlog --raw writes no index."""
+    """The program mysqlbinlog --raw writes no index."""
     made = generate(tmp_path / "in", 10_000)
     (tmp_path / "x.000001").write_bytes(b"a backup")
     with pytest.raises(OutputError, match=r"x\.000001: it is there already"):
