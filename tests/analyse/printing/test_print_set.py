@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 
 from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
-from dumpfilter.analyse.printing.print_set import print_binlog
+from dumpfilter.analyse.printing.print_set import print_binlog, range_of
 from dumpfilter.analyse.printing.text import TextPrinter
-from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt, OptionError
 from dumpfilter.binlog.compression import encode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
@@ -215,31 +215,42 @@ def test_compressed_rows_that_cannot_be_opened_are_an_error_with_their_place(tmp
     assert b"# at %d\n" % rest[rest.index(rows) - 1].offset in b"".join(out)
 
 
-def test_warnings_cannot_command_the_terminal_and_come_before_an_error(
+def test_a_position_of_thousands_of_digits_is_an_error() -> None:
+    with pytest.raises(OptionError, match="9: not a position"):
+        range_of(SelectionOptions(stop_position="9" * 5000), "mysql")
+
+
+def test_a_warning_cannot_command_the_terminal(tmp_path: Path) -> None:
+    description = next(events_in(recording("mysql-row").files))
+    message = b"lost \x1b[31m\nmore"
+    body = b"\1\0%c%s" % (len(message), message)
+    file = tmp_path / "bin.000001"
+    incident = make_event(EventType.INCIDENT, body, checksum=description.fd.checksum)
+    file.write_bytes(b"\xfebin" + description.raw + incident)
+    log = io.StringIO()
+    print_all(file, log)
+    (line,) = log.getvalue().splitlines()
+    assert line.endswith(r"an incident: lost \x1b[31m\nmore; replay stops here")
+
+
+def test_a_text_that_ends_with_an_error_tells_of_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    description = next(events_in(recording("mysql-row").files))
-    checksum = description.fd.checksum
-    message = b"lost \x1b[31m\nmore"
-    incident = make_event(EventType.INCIDENT, b"\1\0%c%s" % (len(message), message), checksum=checksum)
-    load = make_event(EventType.BEGIN_LOAD_QUERY, bytes(4) + b"1,2\n", checksum=checksum)
-    file = tmp_path / "bin.000001"
-    file.write_bytes(b"\xfebin" + description.raw + incident + load + bytes(19))
+    source = recording("mysql-forms").files[0]
+    file = tmp_path / source.name
+    file.write_bytes(source.read_bytes()[:-1] + b"?")
     log = io.StringIO()
     with pytest.raises(BinlogCorrupt):
-        print_binlog(
-            BinlogSet.open(file),
-            FilterOptions(),
-            SelectionOptions(),
-            TextOptions(),
-            io.BytesIO(),
-            Console(file=log, force_terminal=True, width=200),
-        )
-    first, second = log.getvalue().splitlines()
-    assert first.endswith(r"an incident: lost \x1b[31m\nmore; replay stops here")
+        print_all(file, log)
     (directory,) = tmp_path.glob("dumpfilter-load-*")
-    assert f"files of LOAD DATA are in {directory}" in second
+    assert f"files of LOAD DATA are in {directory}" in log.getvalue()
+
+
+def print_all(file: Path, log: io.StringIO) -> None:
+    """Print a binlog as ``dumpfilter binlog`` does without options, and leave out the text."""
+    options = SelectionOptions(), TextOptions()
+    print_binlog(BinlogSet.open(file), FilterOptions(), *options, io.BytesIO(), Console(file=log, width=1000))
 
 
 def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Path) -> None:
