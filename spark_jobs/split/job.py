@@ -280,9 +280,9 @@ class _Output:
     name: str
     gtids: _Gtids
     files: list[OutputFile] = field(default_factory=list)
-    begun_in: int = 0
-    """The index of the source file whose format description event was copied to the newest file of this output (a
-    binlog set that the split writes).
+    source: int = 0
+    """The index of the newest source file that may continue in the newest file of this output (a binlog set that the
+    split writes). The server has not restarted before this source file, nor changed its binlog format.
     """
     full: bool = False
     """Whether the newest file of this output (a binlog set that the split writes) has reached ``max_binlog_size``, so
@@ -350,10 +350,11 @@ class Placing:
 
     def _place(self, name: str, wanted: Range, transactions: Ints, plan: RangePlan) -> list[Stretch]:
         output = self._outputs.get(name) or self._open(name)
-        if wanted.file != output.begun_in:
-            started = self._started(output.begun_in, wanted.file)
-            if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.begun_in]):
+        if wanted.file != output.source:
+            started = self._started(output.source, wanted.file)
+            if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.source]):
                 self._next_file(output, wanted.file, 4, started=started)
+            output.source = wanted.file
         stretches: list[Stretch] = []
         begin = done = events = 0
         ends = transactions[:, P.T_END]
@@ -387,7 +388,8 @@ class Placing:
         The result is in Unix seconds, or 0 if no start is recorded. A slave that reads such a time in a format
         description event drops its temporary tables, as it must after a server restart.
         """
-        return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
+        passed = range(before + 1, now + 1)
+        return max((self._fds[number].created for number in passed if number in self._fds), default=0)
 
     def _next_file(self, output: _Output, source: int, position: int, *, started: int) -> None:
         fd, newest = self._fds[source], self._indexes[max(self._indexes)]
@@ -413,7 +415,7 @@ class Placing:
             source_end=Place(file=replace_invalid_utf8(newest.name), position=newest.end),
         )
         output.files.append(OutputFile(whole, fd, part))
-        output.begun_in, output.full = source, False
+        output.source, output.full = source, False
 
 
 def _count(part: BinlogPart, transactions: Ints) -> None:
