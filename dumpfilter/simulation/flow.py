@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.base.errors import OptionError
 from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation import _hop, lag
 from dumpfilter.simulation._hop import Dropped, Parameters
@@ -325,10 +326,6 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
-_LEAST_LOAD = 1e-6
-"""The smallest load (factor of the pace of commits). With a smaller one the times of a long binlog would not fit into
-64 bits.
-"""
 
 
 # -- routes
@@ -409,9 +406,6 @@ class Router:
         if setting.link is None or setting.link == leg.link:
             rate = rate if setting.rate is None else setting.rate
             delay = delay if setting.delay is None else setting.delay / 1e6
-        downs: Iterable[Down] = ()
-        if shape.outages:
-            downs = _downs(replace(shape, rate=rate, delay=delay), leg.retries)
         has_messages = form is Form.EVENTS
         most = (leg.chunk_size or LARGEST) if has_messages else 0
         return Hop(
@@ -421,7 +415,7 @@ class Router:
             # Without jitter equal links have equal seeds, so that they are computed once.
             self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
             message_size(told_rate(rate, delay), most) if has_messages else 0,
-            downs=tuple(downs),
+            downs=tuple(_downs(replace(shape, rate=rate, delay=delay), leg.retries)),
             most_message=most,
             ahead=BUFFERS if has_messages else 0,
             sender=leg.sender,
@@ -758,11 +752,15 @@ class Schedule:
     def __init__(self, traffic: SetTraffic, load: float = 1.0) -> None:
         """Compute the commit times in the simulation from the commit times that the binlog set ``traffic`` has.
 
-        The times between commits are divided by ``load``. With ``inf`` all transactions are committed at time 0.
+        The times between commits are divided by ``load``. With ``inf`` all transactions are committed at time 0. Raises
+        OptionError if the last commit would be after 146 years, whose nanoseconds do not fit into 64 bits.
         """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
-        self.committed: Ints = ((traffic.time - traffic.time[:1]) / max(load, _LEAST_LOAD)).astype(np.int64)
+        committed = (traffic.time - traffic.time[:1]) / load
+        if (committed >= NEVER // MICROSECOND).any():
+            raise OptionError(f"load × {load:g}: the commits would take over 146 years; give a greater load")
+        self.committed: Ints = committed.astype(np.int64)
         """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
         kept = functools.lru_cache(_KEPT)
         self.reached = kept(self._reached)

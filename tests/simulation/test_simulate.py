@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.flow import Hop, window_of
 from dumpfilter.simulation.plan import Plan, SetTraffic, plan_topology
 from dumpfilter.simulation.results import Found, Results, Setting, Variant
@@ -109,6 +110,16 @@ def test_a_setting_of_one_link_leaves_the_others(plan: Plan, given: SetTraffic) 
     )
     (run,) = _results(plan, given, changed).runs
     assert [(link.rate, link.delay) for link in run.links] == [(300_000, 0), (250_000, 7_000)]
+
+
+@pytest.mark.parametrize("load", [1e-9, 1e-6, 1e-3])
+def test_commits_of_many_years_are_refused(load: float, plan: Plan) -> None:
+    """Their times do not fit into 64 bits. A binlog can begin in 1970, and a load can be small."""
+    since_1970 = traffic([SECOND, 1_700_000_000 * SECOND], [100, 100], [[0], [1]])
+    with pytest.raises(OptionError, match=f"load × {load:g}: the commits would take over 146 years"):
+        _results(plan, since_1970, Setting(variant=Variant.MASTER, load=load))
+    (run,) = _results(plan, since_1970, Setting(variant=Variant.MASTER, load=0.5)).runs
+    assert [node.missing for node in run.nodes] == [0, 0]
 
 
 def test_a_search_tells_that_no_rate_is_enough(plan: Plan, given: SetTraffic) -> None:
