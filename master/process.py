@@ -437,8 +437,6 @@ def _open_sql_ports(stack: ExitStack, run: RunOptions, server: MasterServer) -> 
         )
         ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
-        # The tables of a configuration that was read again are in force by then, so that a new user finds its table.
-        service.on_change.append(lambda config: served.change_users(config.replica_users, {}))
     return ports
 
 

@@ -231,20 +231,20 @@ class Connection:
         """
         nonce = auth.new_nonce()
         try:
-            greeting = self.port.greeting()
+            greeting = await self.port.greeting()
         except SqlError as error:
             # The port cannot serve anybody at present. A replica logs the error and connects again.
             self._stream = await open_stream(self._socket)
             await self._refuse(error, is_greeted=False)
         login = self._login = await self._greet(greeting, nonce)
         info = await self._verify(login, greeting.plugin, nonce)
-        session = Session(self.port, self.id, login.user, self.peer)
-        session.system_variables = dict.fromkeys(
-            CHARACTER_SET_VARIABLES, _character_set(login.collation).name
-        )
-        if (tls := self.stream.tls) is not None:
-            session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
         try:
+            session = Session(self.port, self.id, login.user, self.peer)
+            session.system_variables = dict.fromkeys(
+                CHARACTER_SET_VARIABLES, _character_set(login.collation).name
+            )
+            if (tls := self.stream.tls) is not None:
+                session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
             self.port.admit(self.id, login.user)
             if login.database:
                 session.database = session.schema(login.database)

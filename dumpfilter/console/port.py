@@ -221,14 +221,16 @@ class ClientPort:
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
 
-    def greeting(self) -> Greeting:
+    async def greeting(self) -> Greeting:
         """Return the contents of the first packet to the next client. If the method raises SqlError, the client gets
         this error instead of the packet.
         """
         return Greeting(self.executor.version)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the master or slave that carries out the statements of a user."""
+        """Return the master or slave that carries out the statements of a user. If the method raises SqlError, the user
+        gets this error at the login.
+        """
         return self.executor
 
     def role_of(self, user: str) -> Role:

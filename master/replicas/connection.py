@@ -151,8 +151,10 @@ class ReplicaConnection(Connection):
         """
         self._request_name, self._peer = name, self._registration
         try:
-            # A large GTID set takes a while. A slave may have lost its relay log since the replica logged in.
-            request = await self._service.reader.serve(self.counted(parse))
+            # A slave may have lost its relay log since the replica logged in.
+            reader = await self._service.opened_reader()
+            # A large GTID set takes a while.
+            request = await reader.serve(self.counted(parse))
             self._peer = self._applicant(request)
             with self.port.places.take(Kind.DUMP, self._address):
                 await self._serve_dump(request)
@@ -518,6 +520,15 @@ class ReplicaStatements:
         return self._source.functions()
 
 
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Convert each DumpfilterError of the ``with`` block into the error that a replica gets."""
+    try:
+        yield
+    except DumpfilterError as error:
+        raise answers.failure(error) from None
+
+
 class ReplicaServer(ClientPort):
     """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
@@ -550,6 +561,8 @@ class ReplicaServer(ClientPort):
             **options,
         )
         self.service = service
+        # The tables of a configuration that was read again are in force by then, so that a new user finds its table.
+        service.on_change.append(lambda config: self.change_users(config.replica_users, {}))
         self.places = places
         self.key = secrets.token_bytes(32)
         """The random key from which the port computes a registration secret for each replica. By this secret the master
@@ -577,14 +590,12 @@ class ReplicaServer(ClientPort):
         """
         return self.clients
 
-    def greeting(self) -> Greeting:
+    async def greeting(self) -> Greeting:
         """Return the first packet for a new client. The packet names the version of the server that wrote the binlog,
         so that a replica takes the port for this server. Raises SqlError if the binlog set is unusable.
         """
-        try:
-            store = self.service.store
-        except DumpfilterError as error:
-            raise answers.failure(error) from None
+        with _answering():
+            store = (await self.service.opened_reader()).store
         version = store.format_description.server_version
         if store.family == "mysql":
             return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
@@ -624,6 +635,7 @@ class ReplicaServer(ClientPort):
 
     def executor_of(self, user: str) -> Executor:
         """Return the executor for the SQL statements that a client of this replication port sends, logged in as
-        ``user``.
+        ``user``. Raises SqlError if the binlog set is unusable.
         """
-        return ReplicaStatements(self.executor, answers.Source(self.service.store))
+        with _answering():
+            return ReplicaStatements(self.executor, answers.Source(self.service.store))

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
+from pymysql.connections import Connection
+from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.edge import Edge
+from dumpfilter.edge import Edge, ServedChannel
+from dumpfilter.master.sharing import SharedReader
 from dumpfilter.slave.options import EdgeOptions
 from dumpfilter.slave.relay_log import read_index
 from dumpfilter.slave.state import MasterInfo
 from tests.edge.edges import USER, Edged, Follower, edged
+from tests.master.replicas.serving import PASSWORD, Replica
 from tests.master.replicas.serving import UUID as REPLICA_UUID
-from tests.master.replicas.serving import Replica
 from tests.master.test_relay_plans import Streamed
 from tests.slave.driven import UUID, Master, serving, wait_until
 from tests.slave.growing import GrowingCopy
@@ -142,6 +147,59 @@ def test_a_replica_that_logged_in_before_a_reset_is_told(master: Master, tmp_pat
             replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()), flags=0, server_id=8)
             with pytest.raises(pymysql.err.MySQLError, match="has received nothing"):
                 replica.event()
+
+
+def test_a_replica_that_logs_in_during_a_reset_is_told(
+    master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge, capture_logs() as logs:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        edge.connect().connection.close()
+
+        def reset_first(connection: Connection[Any]) -> None:
+            edge.driven.sql("STOP REPLICA")
+            edge.driven.sql("RESET REPLICA")
+            authenticate(connection)
+
+        authenticate = Connection._request_authentication  # type: ignore[attr-defined]
+        monkeypatch.setattr(Connection, "_request_authentication", reset_first)
+        with pytest.raises(pymysql.err.OperationalError, match="has received nothing"):
+            edge.connect_now()
+    assert not [line for line in logs if line["event"] == "unforeseen error"]
+
+
+def test_the_accounts_are_those_of_the_file_when_the_relay_log_is_opened(
+    master: Master, tmp_path: Path
+) -> None:
+    with edged(tmp_path / "slave", SHOP) as edge:
+        config = tmp_path / "slave.toml"
+        config.write_text(config.read_text().replace(PASSWORD, "newer"))
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
+            edge.connect()
+        Replica(edge.port(), USER, "newer").connection.close()
+
+
+def test_a_login_does_not_open_the_relay_log_in_the_loop(
+    master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop serves all channels, and a disk may answer late."""
+    opened_in: list[str] = []
+
+    def opened(channel: ServedChannel) -> SharedReader:
+        opened_in.append(threading.current_thread().name)
+        return open_relay_log(channel)
+
+    open_relay_log = ServedChannel._open_relay_log
+    monkeypatch.setattr(ServedChannel, "_open_relay_log", opened)
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        edge.connect().connection.close()
+    assert opened_in
+    assert "edge-loop" not in opened_in
 
 
 def test_a_damaged_relay_log_is_received_again(master: Master, tmp_path: Path) -> None:
