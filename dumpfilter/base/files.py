@@ -169,17 +169,17 @@ def replace_directory(new: Path, target: Path, aside: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, busy: str) -> Iterator[int]:
+def locked(path: Path, busy: str, *, waits: bool = False) -> Iterator[int]:
     """Lock an existing file or directory exclusively for the body of a ``with`` statement. Yield its descriptor.
 
-    The operating system releases the lock when the process ends. Raises OutputError with the text ``busy`` if another
-    process holds the lock, and OutputError if ``path`` cannot be opened.
+    The operating system releases the lock when the process ends. If another process holds the lock, wait for it with
+    ``waits``, and otherwise raise OutputError with the text ``busy``. Raises OutputError if ``path`` cannot be opened.
     """
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise OutputError(busy) from None
         yield handle

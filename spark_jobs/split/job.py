@@ -30,7 +30,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -206,10 +206,13 @@ def _publish(work: Path, directory: Path) -> None:
     """Publish the result of a successful split: rename the directory of finished files in ``work`` to the output
     directory. An older output directory is moved into ``work``, and is later removed with it.
 
+    If a purge is at work in the older output directory, wait for its end, since the purge would go on in the new one.
     Raises OutputError if the rename fails; the output directory is then unchanged.
     """
+    busy = f"{directory}: a purge is at work in it"
     try:
-        replace_directory(work / "out", directory, work / _OLD)
+        with locked(directory, busy, waits=True) if directory.exists() else nullcontext():
+            replace_directory(work / "out", directory, work / _OLD)
     except OSError as error:
         if error.errno in (errno.EBUSY, errno.EXDEV):
             raise OutputError(

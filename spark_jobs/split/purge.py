@@ -50,7 +50,8 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
     binlog, or if a file operation fails.
     """
     unlocked = dry_run or not directory.is_dir()
-    with nullcontext() if unlocked else locked(directory, f"{directory}: another purge is at work in it"):
+    busy = f"{directory}: a purge or a split is at work in it"
+    with nullcontext() if unlocked else locked(directory, busy):
         manifest = Manifest.load(directory)
         binlog = manifest.binlog(name)
         going = _going(manifest, binlog, before)

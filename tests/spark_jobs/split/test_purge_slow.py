@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dumpfilter.analyse.split_set import Manifest, NamedBinlog
+from dumpfilter.analyse.split_set import BinlogPart, Manifest, NamedBinlog
 from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
@@ -21,10 +22,10 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
-from dumpfilter.spark_jobs.split.purge import Purged, purge_split
+from dumpfilter.spark_jobs.split.purge import Purged, _going, purge_split
 from tests.commands.in_process import run
 from tests.master.client import Client
-from tests.spark_jobs.here import shuffled, split_here
+from tests.spark_jobs.here import Made, shuffled, split_here
 from tests.spark_jobs.walking import ORACLE
 
 SOURCE = ORACLE / "mysql-row" / "bin.index"
@@ -226,10 +227,29 @@ def test_two_at_once(parts: Path) -> None:
 
     handle = os.open(parts, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(OutputError, match="another purge is at work"):
+    with pytest.raises(OutputError, match="a purge or a split is at work"):
         purge_split(parts, "shop", "2100-01-01")
     os.close(handle)
     assert len(purge_split(parts, "shop", "2100-01-01").files) > 1
+
+
+def test_a_split_that_replaces_the_directory_waits_for_a_purge(
+    parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The purge would otherwise delete files of the new split."""
+    splits: list[Future[Made]] = []
+
+    def going_while_it_is_split_anew(*given: Any) -> list[BinlogPart]:
+        found = _going(*given)
+        splits.append(pool.submit(split_here, SOURCE, parts, SplitOptions(overwrite=True)))
+        wait(splits, timeout=2)
+        return found
+
+    monkeypatch.setattr("dumpfilter.spark_jobs.split.purge._going", going_while_it_is_split_anew)
+    with ThreadPoolExecutor(1) as pool:
+        purge_split(parts, "shop", shop(parts).parts[2].name)
+    sizes = {part.name: part.size for one in splits[0].result().manifest.binlogs for part in one.parts}
+    assert {path.name: path.stat().st_size for path in parts.glob("*-bin.0*")} == sizes
 
 
 def test_a_disk_that_says_no(parts: Path) -> None:
