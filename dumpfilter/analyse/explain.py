@@ -253,6 +253,8 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
             first.check_end(last=name == names[-1])
             again = SegmentReader(file, subjects, sources, verify=False, prepared=prepared)
             prepared = first.prepared
+            # A server may have written more events since.
+            again.limit = first.position
             while (segment := again.next()) is not None:
                 events = OpenedEvents(segment, again.data)
                 rows = zip(

@@ -22,8 +22,10 @@ from dumpfilter.analyse.explain import (
     print_statement,
     set_as_dict,
 )
+from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.query import TableName
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.statement.statement import Statement, StatementKind
 from dumpfilter.filter.base import Step, Verdict
 from dumpfilter.filter.effective import EffectiveFilter
@@ -284,3 +286,18 @@ class TestCommand:
         assert said in done.stderr
         assert done.stderr.startswith("dumpfilter: ")
         assert "Traceback" not in done.stderr
+
+
+def test_events_that_a_server_writes_meanwhile_are_left_out(tmp_path: Path) -> None:
+    source = DATA / "recordings" / "mysql-databases" / "bin.000001"
+    with source.open("rb") as file:
+        begins = [event.offset for event in iter_events(file, file="") if event.type == EventType.GTID]
+    data, growing = source.read_bytes(), tmp_path / "bin.000001"
+    growing.write_bytes(data[: begins[3]])
+    whole = list(explain_events(BinlogSet.open(growing), Filters(Filter())))
+    found = explain_events(BinlogSet.open(growing), Filters(Filter()))
+    first = next(found)
+    with growing.open("ab") as file:
+        file.write(data[begins[3] : begins[5]])
+    assert [first, *found] == whole
+    assert all(event.sent for event in whole)
