@@ -116,8 +116,11 @@ class Headings:
         ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of the
         counts that were given to the constructor.
         """
-        found = self.sums(column, mask).tolist()
-        return {name: total for name, total in zip(self.names, found, strict=True) if total}
+        found = Counter[str]()
+        # A dot in a name can give two tables one displayed name: `a.b`.`c` and `a`.`b.c`.
+        for name, total in zip(self.names, self.sums(column, mask).tolist(), strict=True):
+            found[name] += total
+        return {name: total for name, total in found.items() if total}
 
 
 @dataclass(frozen=True)

@@ -517,7 +517,10 @@ class Inspector:
             one.name_tables(self.subjects)
 
     def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
-        volumes = {heading.labels: volume for heading, volume in sums.by_heading().items()}
+        volumes: dict[tuple[str, str], Volume] = {}
+        for heading, volume in sums.by_heading().items():
+            # A table may have the name that stands for a schema's statements.
+            volumes[heading.labels] = volumes.get(heading.labels, NOTHING).plus(volume)
         volumes.pop((NO_TABLE, ""), None)
         # The tally leaves out the Gap events of a relay log, which belong to no table.
         known = reduce(Volume.plus, volumes.values(), self._not_opened)

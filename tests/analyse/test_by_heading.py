@@ -7,15 +7,28 @@ from collections import Counter
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from dumpfilter.analyse import by_heading
-from dumpfilter.analyse.by_heading import MOST_PERIODS, OverTimeOptions
-from dumpfilter.analyse.inspection import inspect_set, render_inspection
+from dumpfilter.analyse.by_heading import (
+    MOST_PERIODS,
+    STATEMENTS,
+    ByHeading,
+    Heading,
+    Headings,
+    HeadingSums,
+    OverTimeOptions,
+    Volume,
+)
+from dumpfilter.analyse.inspection import Inspection, Inspector, inspect_set, render_inspection
 from dumpfilter.analyse.report.measures import Division, OverTime
+from dumpfilter.analyse.traffic.facts import Conditions, Facts
 from dumpfilter.binlog.workload import START, Span, generate
+from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.subjects import TableSubject
 from tests.commands.in_process import run
 from tests.support import DATA, RECORDED_SETS, recording_id
 
@@ -95,3 +108,34 @@ def test_command() -> None:
     assert "over_time" not in json.loads(run("inspect", str(ROWS), "--json").stdout)
     refused = run("inspect", str(ROWS), "--period", "60")
     assert "--over-time" in refused.stderr
+
+
+def test_tables_with_one_displayed_name_are_added_up() -> None:
+    zeros, numbers = np.zeros(2, np.int64), np.arange(2)
+    facts = Facts(
+        (TableSubject("a.b", "c"), TableSubject("a", "b.c")),
+        Conditions(np.full(2, -1, np.int32), np.arange(3), numbers.astype(np.int32)),
+        (None,),
+        1,
+        False,
+        Stretches(),
+        numbers,
+        zeros,
+        zeros,
+        np.array([30, 4]),
+        *[zeros] * 5,
+    )
+    assert Headings(facts).by_name(facts.bytes, np.ones(2, np.bool_)) == {"a.b.c": 34}
+
+
+def test_a_table_may_have_the_name_that_stands_for_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    headings = [
+        Heading("shop", STATEMENTS, f"shop.{STATEMENTS}"),
+        Heading("shop", None, f"shop {STATEMENTS}"),
+    ]
+    volumes = np.array([[1, 30, 30, 1], [2, 4, 4, 1]])
+    sums = HeadingSums(1, headings, np.arange(2), np.zeros(2, np.int64), volumes)
+    monkeypatch.setattr(ByHeading, "sums", lambda self: sums)
+    found = Inspection("8.4.0", "mysql")
+    Inspector(found).finish()
+    assert found.tables["shop", STATEMENTS] == Volume(3, 34, 34)

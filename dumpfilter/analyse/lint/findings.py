@@ -318,7 +318,7 @@ def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
 
 
 def _print(text: Text, console: Console, indent: int = 0) -> None:
-    for line in text.wrap(console, console.width - indent):
+    for line in text.wrap(console, max(console.width - indent, 1)):
         line.rstrip()
         console.print(Text(" " * indent) + line, soft_wrap=True)
 

@@ -46,3 +46,9 @@ def test_lines_are_wrapped_at_the_width(width: int) -> None:
     assert (lines[-1] == f"    {place}") == (width > 80)
     assert (len(lines) > 4) == (width == 80)
     assert all(line.startswith("    ") and len(line) <= width for line in lines[2:])
+
+
+@pytest.mark.parametrize("width", range(1, 8))
+def test_a_narrow_terminal_has_one_character_a_line_at_least(width: int) -> None:
+    lines = printed(FilterWarning(Code.COMMA, (), "a comma", "Did you mean another?"), width=width)
+    assert "".join("".join(lines).split()) == "warning:commaAcomma.Didyoumeananother?"
