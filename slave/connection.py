@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 from cryptography import x509
@@ -34,7 +35,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
 from dumpfilter.base.security.listening import host_and_port, is_loopback
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
-from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.options import MOST_PORT, SlaveOptions
 from dumpfilter.slave.state import SourceInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
@@ -95,10 +96,15 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
     caller closes the gRPC channel.
 
     ``stopped`` tells whether the slave is stopping, which ends a waiting TLS handshake. Raises TlsError when slave and
-    master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the
-    handshake. Raises OptionError when a password would be sent unencrypted to another machine, unless the option
+    master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable for an impossible port or when no
+    master answers the handshake. Raises OptionError when a password would be sent unencrypted to another machine, unless the option
     ``plain_password`` allows that.
     """
+    if source.info.port > MOST_PORT:
+        # gRPC would connect to another port, the number's lowest 16 bits.
+        raise Unreachable(f"there is no port {source.info.port}: SOURCE_PORT is at most {MOST_PORT}")
+    # Without a scheme gRPC would take a host named dns or unix for the scheme.
+    target = f"dns:///{quote(source.info.address, safe='[]:')}"
     patience = ROUND_TRIPS * source.options.net_timeout
     # gRPC calls the limit of an attempt to connect a backoff.
     limit = min(int(patience * 1000), _LARGEST_NUMBER)
@@ -110,7 +116,7 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
                 "to another machine: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with "
                 "--source-plain-password"
             )
-        return grpc.insecure_channel(source.info.address, options=settings)
+        return grpc.insecure_channel(target, options=settings)
     if source.info.tls.mode is TlsMode.REQUIRED:
         log.warning(
             "the connection is encrypted, but the master's certificate is not verified",
@@ -124,7 +130,7 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
         _refuse_mysql(source)
         raise
     expected = () if name is None else (("grpc.ssl_target_name_override", name),)
-    return grpc.secure_channel(source.info.address, credentials, options=(*settings, *expected))
+    return grpc.secure_channel(target, credentials, options=(*settings, *expected))
 
 
 def end_stream(call: Any) -> None:

@@ -20,7 +20,7 @@ _FILTER_PANEL = "Filter"
 _RELAY_PANEL = "Relay log"
 _SERVE_PANEL = "Slaves of this slave"
 
-_MOST_PORT = 65535
+MOST_PORT = 65535
 
 MOST_TIMEOUT = 4_294_967
 """The longest ``--replica-net-timeout``, seconds: 49 days. A request to a master has 32 bits for the milliseconds."""
@@ -210,7 +210,7 @@ def parse_ports(texts: list[str] | None, option: str) -> dict[str, int]:
     """
     ports = values_of_channels(texts, option)
     for channel, port in ports.items():
-        if not port.isascii() or not port.isdigit() or int(port[:6]) > _MOST_PORT:
+        if not port.isascii() or not port.isdigit() or int(port[:6]) > MOST_PORT:
             named = f"{channel}={port}" if channel else port
-            raise OptionError(f"{option}={named}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
+            raise OptionError(f"{option}={named}: give a port from 0 to {MOST_PORT}, or CHANNEL=PORT")
     return {channel: int(port) for channel, port in ports.items()}

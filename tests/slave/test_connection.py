@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.connection import Source, open_channel
+from dumpfilter.slave.connection import Source, Unreachable, open_channel
 from tests.slave.once import source_of
 
 
@@ -31,3 +31,18 @@ def test_a_password_does_not_travel_in_the_clear() -> None:
 def test_a_password_that_may_travel(host: str, options: dict[str, object]) -> None:
     with open_channel(to(host, **options), lambda: False) as channel:
         assert isinstance(channel, grpc.Channel)
+
+
+@pytest.mark.parametrize("host", ["dns", "unix", "ipv4", "xds"])
+def test_a_host_that_has_the_name_of_a_scheme(host: str) -> None:
+    """gRPC looked up the host 1, or opened a socket file of this name in the working directory."""
+    with open_channel(to(host), lambda: False) as channel, pytest.raises(grpc.RpcError) as failed:
+        channel.unary_unary("/a/b")(b"", timeout=60)
+    assert f"address lookup failed for {host}:1" in failed.value.details()
+
+
+@pytest.mark.parametrize("ssl", [False, True])
+def test_a_port_that_does_not_exist(ssl: bool) -> None:
+    """gRPC took the lowest 16 bits, and the slave connected to port 4464."""
+    with pytest.raises(Unreachable, match=r"no port 70000: SOURCE_PORT is at most 65535"):
+        open_channel(source_of("127.0.0.1", 70_000, ssl=ssl), lambda: False)
