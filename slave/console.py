@@ -51,6 +51,9 @@ _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 Each of these options names another master or another position in the master's binlog.
 """
 
+_KEPT_AT_0 = ("PORT", "CONNECT_RETRY")
+"""The options of CHANGE REPLICATION SOURCE TO whose value 0 changes nothing, as on a server."""
+
 
 @dataclass(eq=False)
 class SlaveConsole(C.Executor):
@@ -155,7 +158,7 @@ class SlaveConsole(C.Executor):
             if C.Threads.IO in known.running:
                 raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
             raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
-        given = dict(options)
+        given = {name: value for name, value in options if value or name not in _KEPT_AT_0}
         before = known.info if known is not None else SourceInfo(channel=name)
         info, notes = _changed(before, given, self.slave.options.net_timeout)
         if known is None and len(self.slave.channels) >= MAX_CHANNELS:
@@ -291,8 +294,8 @@ def _changed(
     """Return a channel's configuration after CHANGE REPLICATION SOURCE TO, with the notes and warnings for the client.
 
     ``before`` is the channel's present configuration. ``given`` holds the statement's options by name without
-    ``SOURCE_``. The mapping ``given`` is changed in place: USE_GTID becomes AUTO_POSITION, and a heartbeat period below
-    a millisecond becomes 0. Each option sets the field of :class:`SourceInfo` with the same name in lower case.
+    ``SOURCE_``. The mapping ``given`` is changed in place: USE_GTID becomes AUTO_POSITION, a heartbeat period below a
+    millisecond becomes 0, and a new address adds the default heartbeat period. Each option sets the field of :class:`SourceInfo` with the same name in lower case.
     ``net_timeout`` is the slave's network timeout in seconds; a longer heartbeat period causes a warning. Raises
     SqlError for options that the slave must refuse.
     """
@@ -308,6 +311,9 @@ def _changed(
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
     if given.get("AUTO_POSITION", before.auto_position) and places:
         raise E.ER_BAD_REPLICA_AUTO_POSITION()
+    if {"HOST", "PORT"} & given.keys():
+        # As on a server, another address brings the default back.
+        given.setdefault("HEARTBEAT_PERIOD", net_timeout / 2)
     heartbeat = given.get("HEARTBEAT_PERIOD")
     if heartbeat is not None and 0 < heartbeat < 0.001:
         given["HEARTBEAT_PERIOD"] = 0.0

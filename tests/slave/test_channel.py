@@ -334,6 +334,35 @@ def test_another_host_by_gtid_set_goes_on(binlogs: Path, tmp_path: Path) -> None
 # -- reset
 
 
+def test_zero_keeps_the_port_and_the_pause(tmp_path: Path) -> None:
+    """MySQL 9.7.4 answers so. Without a pause the slave made 400 attempts to connect in a second."""
+    with driven(tmp_path / "s") as slave:
+        change = "CHANGE REPLICATION SOURCE TO SOURCE_PORT={}, SOURCE_CONNECT_RETRY={}, SOURCE_RETRY_COUNT={}"
+        for numbers, kept in (
+            ((0, 0, 0), (3306, 60, 0)),
+            ((33, 17, 5), (33, 17, 5)),
+            ((0, 0, 0), (33, 17, 0)),
+        ):
+            slave.sql(change.format(*numbers))
+            info = slave.channel().info
+            assert (info.port, info.connect_retry, info.retry_count) == kept
+
+
+def test_heartbeats_come_before_the_timeout(tmp_path: Path) -> None:
+    """The default was 30 s, so that a slave with a shorter timeout lost each idle connection."""
+    with driven(tmp_path / "s", net_timeout=10.0) as slave:
+        for options, period in (
+            ("HOST='h'", 5.0),
+            ("HEARTBEAT_PERIOD=3", 3.0),
+            ("CONNECT_RETRY=1", 3.0),
+            ("PORT=0", 3.0),
+            ("PORT=33", 5.0),
+            ("HOST='h', SOURCE_HEARTBEAT_PERIOD=0", 0.0),
+        ):
+            slave.sql(f"CHANGE REPLICATION SOURCE TO SOURCE_{options}")
+            assert slave.channel().info.heartbeat_period == period
+
+
 def test_reset_clears_the_errors(data: Path, tmp_path: Path) -> None:
     with serving(data / "mysql-row") as master:
         pass
