@@ -96,9 +96,9 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
     caller closes the gRPC channel.
 
     ``stopped`` tells whether the slave is stopping, which ends a waiting TLS handshake. Raises TlsError when slave and
-    master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable for an impossible port or when no
-    master answers the handshake. Raises OptionError when a password would be sent unencrypted to another machine, unless the option
-    ``plain_password`` allows that.
+    master cannot agree on TLS, NotAMaster when a MySQL server answers, and Unreachable when no master answers the
+    handshake or there is no such port. Raises OptionError when a password would be sent unencrypted to another machine,
+    unless the option ``plain_password`` allows that.
     """
     if source.info.port > MOST_PORT:
         # gRPC would connect to another port, the number's lowest 16 bits.

@@ -295,9 +295,9 @@ def _changed(
 
     ``before`` is the channel's present configuration. ``given`` holds the statement's options by name without
     ``SOURCE_``. The mapping ``given`` is changed in place: USE_GTID becomes AUTO_POSITION, a heartbeat period below a
-    millisecond becomes 0, and a new address adds the default heartbeat period. Each option sets the field of :class:`SourceInfo` with the same name in lower case.
-    ``net_timeout`` is the slave's network timeout in seconds; a longer heartbeat period causes a warning. Raises
-    SqlError for options that the slave must refuse.
+    millisecond becomes 0, and a new address adds the default heartbeat period. Each option sets the field of
+    :class:`SourceInfo` with the same name in lower case. ``net_timeout`` is the slave's network timeout in seconds; a
+    longer heartbeat period causes a warning. Raises SqlError for options that the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":

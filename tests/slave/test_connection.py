@@ -35,7 +35,7 @@ def test_a_password_that_may_travel(host: str, options: dict[str, object]) -> No
 
 @pytest.mark.parametrize("host", ["dns", "unix", "ipv4", "xds"])
 def test_a_host_that_has_the_name_of_a_scheme(host: str) -> None:
-    """gRPC looked up the host 1, or opened a socket file of this name in the working directory."""
+    """The slave looked up the host 1, or opened a socket file of this name in the working directory."""
     with open_channel(to(host), lambda: False) as channel, pytest.raises(grpc.RpcError) as failed:
         channel.unary_unary("/a/b")(b"", timeout=60)
     assert f"address lookup failed for {host}:1" in failed.value.details()
@@ -43,6 +43,6 @@ def test_a_host_that_has_the_name_of_a_scheme(host: str) -> None:
 
 @pytest.mark.parametrize("ssl", [False, True])
 def test_a_port_that_does_not_exist(ssl: bool) -> None:
-    """gRPC took the lowest 16 bits, and the slave connected to port 4464."""
+    """The slave connected to port 4464, the lowest 16 bits."""
     with pytest.raises(Unreachable, match=r"no port 70000: SOURCE_PORT is at most 65535"):
         open_channel(source_of("127.0.0.1", 70_000, ssl=ssl), lambda: False)
