@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -90,6 +90,9 @@ _End = tuple[IndexedFile, int, int]
 
 The generation is a number that grows with the binlog. With another generation this end is out of date.
 """
+
+_Segment = tuple[IndexedFile, int]
+"""The key of a segment (a scanned part of a file): the file, and the byte offset at which the segment begins."""
 
 _Found = Step | CommitStep | Exception | None
 """The answer to a dump's request for its next messages: a step (object with these messages), the error that ends the
@@ -203,7 +206,7 @@ class SharedReader:
         """All requests of dumps for their next messages that are not answered yet, by the dump's place (position,
         filter and state).
         """
-        self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
+        self._queue: OrderedDict[_Segment, list[_Request]] = OrderedDict()
         """The requests for which the events to send are not chosen yet, by file and byte offset of the segment (a
         scanned part of the file). The events for all requests of one segment are chosen together.
         """
@@ -405,34 +408,40 @@ class SharedReader:
         """
         if not requests:
             return
+        segments = set()
         for request in requests:
             source = request.place.source
-            start = source.segment_start(request.place.position)
-            self._queue.setdefault((source, start), []).append(request)
-        self._loop.call_soon(self._begin_planning, self._is_little(requests))
+            segment = source, source.segment_start(request.place.position)
+            self._queue.setdefault(segment, []).append(request)
+            segments.add(segment)
+        self._loop.call_soon(self._begin_planning, segments if self._is_little(requests) else ())
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether choosing the events for ``requests`` is so little work that the asyncio loop does it itself.
-        This is so if there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of a file
-        that this process itself writes.
+        This is so if there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of the file
+        that this process itself is writing.
         """
-        if not self.store.watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
+        watcher, place = self.store.watcher, requests[0].place
+        if not watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
             return False
-        place = requests[0].place
+        # The change to the next file may read all of an earlier file, to check that it is complete.
+        if watcher.file_in_use() not in ("", place.file):
+            return False
         with contextlib.suppress(DumpfilterError):
             return place.source.file.size - place.position <= _SMALL
         return False
 
-    def _begin_planning(self, here: bool = False) -> None:
+    def _begin_planning(self, here: Iterable[_Segment] = ()) -> None:
         """Plan the queued requests of dumps for their next chunks (messages to slaves), so that it is decided which
-        events are sent. Worker threads do this or, with ``here``, this iteration of the asyncio loop. For little work
-        the loop takes less time than a hand-over to a thread.
+        events are sent. Worker threads do this, except for the segments ``here``, which take little work. This
+        iteration of the asyncio loop plans these, because that takes less time than a hand-over to a thread.
         """
-        while self._queue and (here or not self._is_planning):
-            _, group = self._queue.popitem(last=False)
-            if here:
+        for segment in here:
+            # A worker may have got the segment's requests meanwhile.
+            if (group := self._queue.pop(segment, None)) is not None:
                 self._planned(*self._plan(group))
-                continue
+        if self._queue and not self._is_planning:
+            _, group = self._queue.popitem(last=False)
             self._is_planning = True
             # After the end of the threads the master stops.
             with contextlib.suppress(RuntimeError):

@@ -6,17 +6,22 @@ import asyncio
 import contextlib
 import gc
 import os
+import threading
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.workload import generate
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.filter import Filter
+from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.index_file import take_out
 from dumpfilter.master import sharing
+from dumpfilter.master.advance import DumpPlace, GrpcEncoding, Step, place_in, steps_from
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -132,3 +137,43 @@ def test_the_caches_forget_filters_that_no_dump_uses(
             assert sum(each() is not None for each in flags) <= 6
 
     asyncio.run(asyncio.wait_for(read(), 240))
+
+
+def test_a_commit_leaves_the_work_of_slow_dumps_to_the_workers(
+    store: BinlogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop itself decides about a commit that this process has received. It must not read older events then."""
+    names = store.binlogs.names
+    busy, go_on = threading.Event(), threading.Event()
+    threads: dict[str, list[str]] = {}
+
+    def observed(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | DumpfilterError | None]:
+        threads.setdefault(places[0].file, []).append(threading.current_thread().name)
+        if threading.current_thread() is not threading.main_thread() and not busy.is_set():
+            busy.set()
+            go_on.wait(240)
+        return steps_from(store, places)
+
+    monkeypatch.setattr(sharing, "steps_from", observed)
+
+    async def read() -> None:
+        async with shared(store) as reader:
+            store.watcher.follow_writer(lambda: names[-1])
+            flags = TableFlags(Filter(), store.subjects)
+
+            def asked(name: str, position: int) -> asyncio.Task[object]:
+                thread = DumpThread(flags, store.sources)
+                place = place_in(store.open_file(name), thread, position, encoding=GrpcEncoding())
+                return asyncio.create_task(reader.step(place, 0, reader.waiter()))
+
+            slow = [asked(name, store.first_position(name)) for name in names]
+            await asyncio.to_thread(busy.wait, 240)
+            slow.append(asked(names[0], store.open_file(names[0]).file.size))
+            at_end = asked(names[-1], store.open_file(names[-1]).file.size)
+            assert await at_end is None
+            go_on.set()
+            assert None not in await asyncio.gather(*slow)
+
+    asyncio.run(asyncio.wait_for(read(), 240))
+    assert {name.split("_")[0] for name in threads[names[0]]} == {"dump-work"}
+    assert [name.split("_")[0] for name in threads[names[1]]] == ["MainThread", "dump-work"]
