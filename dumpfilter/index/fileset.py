@@ -558,6 +558,9 @@ class SegmentReader(FileScanner):
             if segment is not None:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end
+                if self._buffer.size > self._segment_size:
+                    # The next segments would be as large as the buffer.
+                    self.give_away()
                 return segment
             # The buffer holds no whole event: the event is larger than the buffer, or a server has not written all of
             # it.

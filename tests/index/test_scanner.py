@@ -254,6 +254,13 @@ def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
         assert reader.next() is None
 
 
+@given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
+def test_a_segment_is_small_or_one_event(made: MadeBinlog, segment_size: int) -> None:
+    """The buffer of an event that is larger than a segment does not make the next segments larger."""
+    for _, segment in segments(made.data, segment_size):
+        assert segment.end - segment.start <= max(segment_size, HEADER_LENGTH) or len(segment.offset) == 1
+
+
 @given(made=binlogs(max_transactions=3), segment_size=st.integers(1, 900))
 def test_a_limit_inside_an_event(made: MadeBinlog, segment_size: int) -> None:
     """A reader whose limit is inside an event stops before this event."""
