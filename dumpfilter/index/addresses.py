@@ -15,7 +15,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from dumpfilter.base.errors import BinlogMissing, OptionError
 from dumpfilter.index.index_file import MAX_INDEX, parse_index
@@ -77,7 +77,7 @@ def file_name(path: str) -> str:
     ('bin.000001', 'bin.000002')
     """
     if is_uri(path):
-        path = unquote(urlsplit(path).path)
+        path = unquote(_split(path).path)
     return posixpath.basename(path)
 
 
@@ -115,16 +115,28 @@ def is_uri(path: str) -> bool:
 def local_path(path: str) -> str | None:
     """Return the path on this machine for a path or a ``file:`` URI. None for a URI of a remote file system.
 
-    Raises OptionError for a ``file:`` URI that names another machine.
+    Raises OptionError for a ``file:`` URI that names another machine, and for a URI with a syntax error.
     """
     if not is_uri(path):
         return path
-    parts = urlsplit(path)
+    parts = _split(path)
     if parts.scheme != "file":
         return None
     if parts.netloc not in ("", "localhost"):
         raise OptionError(f"{path}: a file: URI has three slashes before its path, or one")
     return unquote(parts.path)
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise _wrong(uri, error) from None
+
+
+def _wrong(uri: str, error: Exception) -> OptionError:
+    cure = "write a path, or an address that begins with s3a://, hdfs://, file:// or mysql://"
+    return OptionError(f"{uri}: {reason_of(error)}; {cure}")
 
 
 def remote_size(uri: str) -> int:
@@ -209,23 +221,27 @@ def file_system(uri: str) -> tuple[Any, str]:
     Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the file system of an ``hdfs:`` URI
     cannot be used, such as without Hadoop's libraries.
     """
-    parts = urlsplit(uri)
-    if parts.scheme in ("s3", "s3a", "s3n"):
-        # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it
-        # either.
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-        return _s3(parts.query, endpoint), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
 
+    parts = _split(uri)
     try:
-        system, path = FileSystem.from_uri(uri)
+        if parts.scheme not in ("s3", "s3a", "s3n"):
+            system, path = FileSystem.from_uri(uri)
+        else:
+            # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it
+            # either.
+            path = f"{parts.netloc}{parts.path}"
+            # S3's names are UTF-8. A name from the command line may have other bytes, which cannot be encoded.
+            if b"" in path.encode().rstrip(b"/").split(b"/"):
+                raise ValueError("the name of the bucket or of a directory is empty")
+            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+            system = _s3(parts.query, endpoint)
     except (OSError, ValueError, ArrowException) as error:
         if parts.scheme in ("hdfs", "viewfs"):
             cure = "hdfs: needs libhdfs, a Java runtime and Hadoop's class path on every machine (docs/spark-source.md)"
             raise BinlogMissing(f"{reason_of(error)}; {cure}", file=uri) from None
-        cure = "write a path, or an address that begins with s3a://, hdfs://, file:// or mysql://"
-        raise OptionError(f"{uri}: {reason_of(error)}; {cure}") from None
+        raise _wrong(uri, error) from None
     return system, path
 
 

@@ -107,6 +107,23 @@ def test_a_host_in_a_file_uri_is_refused() -> None:
         find_set("file://there/bin.index")
 
 
+@pytest.mark.parametrize(
+    ("uri", "what"),
+    [
+        ("file://[x/bin.index", "Invalid IPv6 URL"),
+        ("hdfs://[x/bin.0*", "Invalid IPv6 URL"),
+        ("s3a://", "the name of the bucket or of a directory is empty"),
+        ("s3a:/bucket/bin.index", "the name of the bucket or of a directory is empty"),
+        ("s3a://bucket//bin.index", "the name of the bucket or of a directory is empty"),
+        ("s3a://bucket/\udcff.index", "can't encode character"),
+        ("s3a://bucket/bin.index?scheme=ftp", "Invalid S3 connection scheme 'ftp'"),
+    ],
+)
+def test_a_uri_with_a_syntax_error_is_refused(uri: str, what: str) -> None:
+    with pytest.raises(OptionError, match=f"{what}.*; write a path, or an address that begins with"):
+        find_set(uri)
+
+
 def test_no_file_at_all() -> None:
     with pytest.raises(BinlogMissing, match="no binlog is named"):
         find_set([])
