@@ -66,6 +66,7 @@ from dumpfilter.binlog.gap_events import (
     KIND_GAP,
     SIGNATURE,
 )
+from dumpfilter.binlog.gtid import GNO_MAX
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64, prefetch_ahead, read_file
 from dumpfilter.binlog.rows_events import FLAGS_LENGTH, TABLE_ID_LENGTH
@@ -228,7 +229,7 @@ appended. An older entry of the list may therefore be listed twice.
 _MIN_QUERY_HEADER = 13
 _EXTENDED_QUERY_HEADER = 17
 _LOAD_QUERY_HEADER = 26
-_GTID_LENGTH = 25
+_GNO_AT, _GTID_LENGTH = 17, 25
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
@@ -665,12 +666,17 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
             word = _text_word(body + _U(at), end - at, texts)
     elif word == Symbol.MARIADB_GTID:
         flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
-        if np.int64(load_u64(body)) < 0:
-            word = np.int64(Word.MARIADB_LARGE_SEQ_NO)
+        number = np.int64(load_u64(body))
+        if number <= 0:
+            word = np.int64(Word.MARIADB_LARGE_SEQ_NO if number else -1)
         elif flags & np.uint8(FL_STANDALONE):
             word = np.int64(Word.MARIADB_STANDALONE)
         elif flags & np.uint8(_FL_XA):
             word = np.int64(Word.MARIADB_XA)
+    elif kind == EventType.GTID:
+        # The difference of 0 and 1 is the largest unsigned number.
+        if load_u64(body + _U(_GNO_AT)) - np.uint64(1) >= np.uint64(GNO_MAX):
+            word = np.int64(-1)
     elif word == Symbol.IGNORABLE:
         if body_length >= GAP_VERSION_AT and load_u64(body) == np.uint64(_GAP_SIGNATURE):
             word = np.int64(Word.GAP_OF_TRANSACTIONS if _has_end(body, body_length) else Word.GAP)
@@ -792,7 +798,8 @@ def group_transactions(
         elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
             body = event + _U(HEADER_LENGTH)
             if kind == EventType.GTID:
-                high, low, number = load_u64(body + _U(1)), load_u64(body + _U(9)), load_u64(body + _U(17))
+                high, low = load_u64(body + _U(1)), load_u64(body + _U(9))
+                number = load_u64(body + _U(_GNO_AT))
             else:
                 high, low = np.uint64(load_u32(body + _U(8))), np.uint64(load_u32(event + _U(5)))
                 number = load_u64(body)

@@ -24,7 +24,7 @@ from dumpfilter.binlog.events import (
     event_name,
 )
 from dumpfilter.binlog.gap_events import Gap, decode_ignorable, is_gap_event, source_key
-from dumpfilter.binlog.gtid import SourceKey
+from dumpfilter.binlog.gtid import GNO_MAX, SourceKey
 from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
 from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH, decode_statement_event
 from dumpfilter.binlog.reader import Event
@@ -191,11 +191,13 @@ def _read(event: Event, group: int, tables: dict[int, Subject]) -> tuple[int, An
         return R.STATEMENT, R.PENDING, ends
     if kind in (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED):
         _need(event, group == _BETWEEN and (kind == EventType.GTID_TAGGED or len(body) >= 25))
+        _need(event, kind != EventType.GTID or 1 <= int.from_bytes(body[17:25], "little") <= GNO_MAX)
         return R.GTID, R.NOTHING, _IN_GROUP
     if kind == EventType.MARIADB_GTID:
         _need(event, group == _BETWEEN and len(body) >= 13)
         if body[7] & 0x80:
             raise BinlogUnsupported("a GTID event has a seq_no of 2**63 or more")
+        _need(event, any(body[:8]))
         return R.GTID, R.NOTHING, _IN_GROUP if body[12] & 0x01 else _AFTER_BEGIN
     if kind == EventType.XID:
         return R.FRAME, R.NOTHING, _BETWEEN

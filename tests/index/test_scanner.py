@@ -355,6 +355,10 @@ GTID_BODY = b"\1" + bytes(16) + b"\1" + bytes(7) + b"\2" + bytes(16)
     [
         [(T.GTID, GTID_BODY), (T.GTID, GTID_BODY)],
         [(T.GTID, GTID_BODY[:20])],
+        [(T.GTID, GTID_BODY[:17] + bytes(8))],
+        [(T.GTID, GTID_BODY[:17] + (2**63 - 1).to_bytes(8, "little"))],
+        [(T.GTID, GTID_BODY[:17] + b"\xff" * 8)],
+        [(T.MARIADB_GTID, bytes(19))],
         [(T.TABLE_MAP, bytes(8))],
         [(T.TABLE_MAP, bytes(8) + b"\x30abc")],
         [(T.TABLE_MAP, bytes(8) + b"\1a\0\x05b\0")],
