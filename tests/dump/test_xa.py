@@ -317,6 +317,7 @@ def test_the_sign_of_a_format_id_does_not_matter() -> None:
         (b"xa rollback X'FF' , X'00aa' , 4294967295 ", Xid(4294967295, b"\xff", b"\0\xaa")),
         (b"XA COMMIT X'616',X'',1", None),
         (b"XA COMMIT 'ab'", None),
+        (b"XA COMMIT X'',X''," + b"1" * 5000, None),
         (b"XA PREPARE X'61',X'',1", None),
         (b"XA COMMIT X'61',X'',1 ONE PHASE", None),
     ],
