@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import Cursor
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gap_columns import GapColumns
-from dumpfilter.binlog.gtid import GtidSet, SourceKey
+from dumpfilter.binlog.gtid import TAG, GtidSet, SourceKey
 from dumpfilter.binlog.writer import make_event
 
 SIGNATURE = b"DUMPFLTR"
@@ -55,6 +56,8 @@ _GAP = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP)
 _FIXED = struct.Struct("<QHI")
 _HIT = struct.Struct("<BQ")
 _RUN = struct.Struct("<QQ")
+SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
+"""The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
 
 # The layout of the body, in bytes, for compiled code.
 GAP_VERSION_AT = len(SIGNATURE)
@@ -213,15 +216,17 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     for _ in range(n_runs):
         source = reader.take(reader.integer(1, "a run"), "a GTID source")
         first, last = reader.unpack(_RUN, "the numbers of a run")
-        if not (len(source) == 8 or len(source) >= 16) or not 0 < first <= last < 1 << 63:
+        if not SOURCE.fullmatch(source) or not 0 < first <= last < 1 << 63:
             raise BinlogCorrupt("a Gap event is malformed")
         runs.append((source, first, last))
     reader.finish()
+    if end >= 1 << 63:
+        raise BinlogCorrupt(f"a Gap event ends at {end}, beyond any file")
     return Gap(end, hits, tuple(runs))
 
 
 def _members(data: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         members = json.loads(data)
         if isinstance(members, dict):
             return members

@@ -30,6 +30,7 @@ from dumpfilter.base.errors import (
     BinlogTruncated,
     BinlogUnreadable,
     ConnectionLost,
+    GtidError,
     OptionError,
 )
 from dumpfilter.binlog.context_events import decode_rotate
@@ -1083,7 +1084,11 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
     """
     fd, offset = file.format_description, file.begin.end
     text = file.begin.origin.get("retrieved")
-    received = parse_gtid_set(text, fd.family) if isinstance(text, str) and text else None
+    try:
+        received = parse_gtid_set(text, fd.family) if isinstance(text, str) and text else None
+    except GtidError as error:
+        what = f"the head event of a relay log is malformed: {error}"
+        raise BinlogCorrupt(what, file=file.name) from None
     listed = received.gtids() if isinstance(received, MariadbGtidSet) else ()
     for _ in range(4):
         head = file.read_up_to(offset, HEADER_LENGTH)

@@ -11,7 +11,6 @@ in a checksum, which :class:`EventProof` checks.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -25,8 +24,8 @@ from dumpfilter.base.errors import ProtocolMismatch, StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
 from dumpfilter.binlog.gap_columns import GapColumns
-from dumpfilter.binlog.gap_events import source_bytes
-from dumpfilter.binlog.gtid import TAG, SourceKey
+from dumpfilter.binlog.gap_events import SOURCE, source_bytes
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.dump.stream._kernels import write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
@@ -209,9 +208,6 @@ other lists have the field numbers after it.
 _COLUMNS = [field.name for field in pb.Gaps.DESCRIPTOR.fields if field.number >= _FIRST_LIST]
 """The names of the packed lists of the Gaps message, which tells a slave the dropped transactions."""
 
-_SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
-"""The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
-
 _MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
 """The largest number of kinds of rules with hits (matches) that a Gap event holds, and the largest number of a kind. A
 Gap event is a relay log's note about dropped transactions.
@@ -338,7 +334,7 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         and int(length.min(initial=1)) > 0
         and int(hits.max(initial=0)) <= _MOST_HITS
         and int(kind.max(initial=0)) <= _MOST_KIND
-        and all(map(_SOURCE.fullmatch, message.source))
+        and all(map(SOURCE.fullmatch, message.source))
     )
     if is_sound:
         # A run is told by its distance from the end of the run before.

@@ -12,19 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, StreamDamaged
-from dumpfilter.binlog.events import MAGIC, ROWS, EventType
+from dumpfilter.binlog.context_events import Rotate, encode_rotate
+from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, MAGIC, ROWS, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_columns import GapColumns
-from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap, parse_gap_event, with_gaps
+from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap, make_head, parse_gap_event, with_gaps
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import Gaps
 from dumpfilter.dump.stream.message import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter.convert import kind_number
 from dumpfilter.filter.rules import Rule
+from dumpfilter.index.fileset import gtids_before
 from dumpfilter.slave.applier import Groups, gtid_of, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.analyse.printing.printed import events_in, recording
@@ -217,6 +220,42 @@ def test_malformed_sources_do_not_get_into_a_relay_log(source: bytes) -> None:
     message.source.append(source)
     with pytest.raises(StreamDamaged):
         gaps_from_proto(message)
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        Gap(1 << 63),
+        Gap(500, runs=((bytes(16) + b"\xff", 1, 2),)),
+        Gap(500, runs=((bytes(16) + b"a:1,\nb", 1, 2),)),
+        Gap(500, runs=((bytes(7), 1, 2),)),
+        Gap(500, runs=((bytes(16), 2, 1),)),
+    ],
+)
+def test_a_malformed_gap_event_is_an_error(gap: Gap) -> None:
+    """A relay log without checksums may be damaged anywhere."""
+    with pytest.raises(BinlogCorrupt):
+        parse_gap_event(make_gap(gap, server_id=1, checksum=False)[HEADER_LENGTH:])
+
+
+@pytest.mark.parametrize("members", [b"[]", b"{", b"[" * 100_000, b"\xff"])
+def test_a_malformed_head_event_is_an_error(members: bytes) -> None:
+    head = make_head({}, server_id=1, checksum=False)[HEADER_LENGTH:]
+    with pytest.raises(BinlogCorrupt, match="head event"):
+        parse_gap_event(head.removesuffix(b"{}") + members)
+
+
+def test_a_head_event_with_malformed_gtids_is_an_error() -> None:
+    fd = next(events_in(recording("mysql-row").files)).fd
+    rotate = make_event(
+        EventType.ROTATE,
+        encode_rotate(Rotate("bin.000001", 4)),
+        flags=LOG_EVENT_ARTIFICIAL_F,
+        checksum=fd.checksum,
+    )
+    head = make_head({"retrieved": "0-1-5"}, server_id=1, checksum=fd.checksum)
+    with pytest.raises(BinlogCorrupt, match="head event of a relay log is malformed: not a uuid: '0-1-5'"):
+        gtids_before(MemoryFile(MAGIC + fd.raw + rotate + head))
 
 
 @pytest.mark.parametrize(
