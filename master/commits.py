@@ -357,7 +357,6 @@ class Decider:
         self._subjects = subjects
         self._sources = sources
         self._known: dict[tuple[TableFlags, bytes], Decision | None] = {}
-        self._numbers: dict[SourceKey, int] = {}
         self._description: FormatDescription | None = None
 
     def reach(self, commits: Sequence[Commit]) -> Reach:
@@ -376,11 +375,7 @@ class Decider:
         its transaction number. A GTID source is a server UUID, or MariaDB's domain and server id.
         """
         key, number = commit.gtid
-        source = self._numbers.get(key)
-        if source is None:
-            with self._subjects.lock:
-                source = self._numbers[key] = self._sources.number(key)
-        return source, number
+        return self._sources.number(key), number
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
         """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the message with

@@ -7,6 +7,8 @@ in :class:`SourceNumbers`, and the gno or seq_no.
 
 from __future__ import annotations
 
+import threading
+
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, SourceKey
 
 
@@ -14,10 +16,11 @@ class SourceNumbers:
     """A list of the GTID sources of a binlog set, in which each source has an index from 0 on, its *source number*.
 
     A GTID source is a server UUID with its tag, or MariaDB's domain id and server id. Compiled code stores the index
-    instead of the UUID with each transaction. All readers of the binlog set share one such list.
+    instead of the UUID with each transaction. All readers of the binlog set share one such list, in any thread.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._numbers: dict[SourceKey, int] = {}
         self._keys: list[SourceKey] = []
 
@@ -32,10 +35,13 @@ class SourceNumbers:
 
         ``key`` is the GTID source: (server UUID, tag), or MariaDB's (domain id, server id).
         """
-        number = self._numbers.setdefault(key, len(self._keys))
-        if number == len(self._keys):
-            self._keys.append(key)
-        return number
+        if key not in self._numbers:
+            with self._lock:
+                if key not in self._numbers:
+                    # Another thread may use the number as soon as the dictionary has it.
+                    self._keys.append(key)
+                    self._numbers[key] = len(self._keys) - 1
+        return self._numbers[key]
 
     def key(self, number: int) -> SourceKey:
         """Return the GTID source that has the index ``number`` (a result of :meth:`number`): (server UUID, tag), or

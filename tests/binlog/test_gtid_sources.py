@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,3 +26,26 @@ def test_each_source_has_one_number(keys: list[SourceKey]) -> None:
     for key, number in numbers.items():
         assert sources.number(key) == number
         assert sources.key(number) == key
+
+
+class _InterruptedKey(tuple[int, int]):
+    """A key during whose first look-up another thread asks for the number of another key."""
+
+    sources: SourceNumbers | None = None
+
+    def __hash__(self) -> int:
+        sources, self.sources = self.sources, None
+        if sources is not None:
+            other = Thread(target=sources.number, args=((0, 2),))
+            other.start()
+            other.join()
+        return super().__hash__()
+
+
+def test_two_threads_get_two_numbers() -> None:
+    sources = SourceNumbers()
+    key = _InterruptedKey((0, 1))
+    key.sources = sources
+    number = sources.number(key)
+    assert sources.key(number) == (0, 1)
+    assert sources.key(sources.number((0, 2))) == (0, 2)
