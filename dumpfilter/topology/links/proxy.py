@@ -268,21 +268,22 @@ class _Connection:
         connection after three. While the link is silent, no message passes.
         """
         link, delay = self.link, self.link.shape.delay
-        host, port = link.address
         try:
             await link.passes.wait()
             await asyncio.sleep(2 * delay)
             await link.loop.connect_accepted_socket(lambda: self.target, accepted)
             await asyncio.sleep(delay)
             await link.passes.wait()
-            host, port = link.address
-            source = await _connected(host, port, link.shape)
+            source = await _connected(*link.address, link.shape)
             await link.loop.create_connection(lambda: self.source, sock=source)
         except (OSError, UnicodeError) as error:
-            link.note("failed", f"{host}:{port}: {error}")
+            link.note("failed", f"{':'.join(map(str, link.address))}: {error}")
             self.close()
         except asyncio.CancelledError:
-            accepted.close()
+            # A transport closes its socket itself. The event loop would not notice that the socket was closed here, and
+            # would not read the next socket with the same descriptor.
+            if self.target._transport is None:
+                accepted.close()
             raise
 
     def close(self, *, in_order: bool = False) -> None:
@@ -445,7 +446,6 @@ class Link:
         planned. Later scheduled outages still take place.
         """
         self.down.limit = UNLIMITED
-        _cancel(self._end_of_fault)
         self._change("up")
 
     def now(self) -> float:
@@ -500,7 +500,6 @@ class Link:
         is empty, the history gets the length of the fault instead.
         """
         length = _length_of(seconds)
-        _cancel(self._end_of_fault)
         self.note(kind, detail or length)
         self._change(fault)
         self._end_of_fault = self.loop.call_later(
@@ -508,6 +507,7 @@ class Link:
         )
 
     def _change(self, state: LinkState) -> None:
+        _cancel(self._end_of_fault)
         before, self.state = self.state, state
         if before == "silent":
             self._silent_for += self.loop.time() - self._silent_since
@@ -683,11 +683,9 @@ async def serve(caller: Connection) -> None:
         while (request := await asyncio.to_thread(caller.recv)) is not END:
             try:
                 found = _result_of(links, *request)
-            except LinkError as error:
-                found = error
             except Exception as error:
                 # Without an answer the caller would wait for a minute, and then kill this process with all its links.
-                found = LinkError(f"{request!r}: {error!r}")
+                found = error if isinstance(error, LinkError) else LinkError(f"{request!r}: {error!r}")
             caller.send(found)
     watch.cancel()
 

@@ -256,6 +256,22 @@ def test_a_planned_cut_loses_nothing_for_a_target_that_sends_meanwhile(links: Li
     source.close()
 
 
+def test_a_planned_cut_during_a_handshake_costs_no_later_connection(
+    links: LinkProcess, source: Source
+) -> None:
+    """The link has accepted the target, and has not reached the source yet."""
+    delay = 0.2
+    port = links.open("half-open", source.port, LinkShape(delay=delay))
+    with connect(port) as target:
+        time.sleep(2.5 * delay)
+        links["half-open"].cut_after(0)
+        assert target.recv(1) == b""
+        links["half-open"].heal()
+        for _ in range(3):
+            with connect(port) as later:
+                assert echoed(later, b"later") == b"later"
+
+
 def test_a_reset_accepts_new_connections_at_once(links: LinkProcess, source: Source) -> None:
     port = links.open("reset", source.port)
     with connect(port) as connection:
