@@ -355,7 +355,7 @@ def _text(value: Any) -> Any:
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 TABLE = "table "
-"""The prefix with which :func:`read_data` names a table, as in ``table shop.orders``."""
+"""The prefix with which :func:`read_data` names a table, as in ``table `shop`.`orders```."""
 
 _DEFINITION = f"definition of {TABLE}"
 
@@ -382,9 +382,9 @@ def databases_of(server: SqlServer) -> list[str]:
 def read_data(server: SqlServer) -> dict[str, str]:
     """Return a dictionary of the data of a server outside the system databases, for a comparison with another server.
 
-    A key names an object, such as ``table shop.orders``. The value is the checksum of a table, ``present`` for a
-    database, and the definition of other objects. The definition of a table has an entry of its own. Raises NodeIsDown
-    if the server cannot be reached, and SqlFailed if it refuses a statement.
+    A key names an object, such as ``table `shop`.`orders```. The backquotes keep names with dots apart. The value is
+    the checksum of a table, ``present`` for a database, and the definition of other objects. The definition of a table
+    has an entry of its own. Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses a statement.
     """
     databases = databases_of(server)
     found = {f"database {name}": "present" for name in databases}
@@ -397,15 +397,15 @@ def read_data(server: SqlServer) -> dict[str, str]:
         f"AND table_schema {where} ORDER BY 1, 2"
     )
     listed = [f"{identifier(database)}.{identifier(table)}" for database, table in tables]
-    for (database, table), name in zip(tables, listed, strict=True):
+    for name in listed:
         shown = str(server.sql(f"SHOW CREATE TABLE {name}")[0][1])
-        found[f"{_DEFINITION}{database}.{table}"] = _NEXT_NUMBER.sub("", shown)
+        found[f"{_DEFINITION}{name}"] = _NEXT_NUMBER.sub("", shown)
     for kind, select in _OBJECTS.items():
         for database, name, text in server.sql(f"{select} {where}"):
-            found[f"{kind} {database}.{name}"] = str(text)
+            found[f"{kind} {identifier(database)}.{identifier(name)}"] = str(text)
     sums = server.sql(f"CHECKSUM TABLE {', '.join(listed)}") if listed else []
-    for (database, table), (_, checksum) in zip(tables, sums, strict=True):
-        found[f"{TABLE}{database}.{table}"] = str(checksum)
+    for name, (_, checksum) in zip(listed, sums, strict=True):
+        found[f"{TABLE}{name}"] = str(checksum)
     return found
 
 
@@ -431,8 +431,8 @@ def differences(
         ours, theirs = found.get(name), expected.get(name)
         # A table that only one side has is told by its rows.
         if ours != theirs and not (name.startswith(_DEFINITION) and (ours is None or theirs is None)):
-            shown = _shown(server, name, ours, theirs), _shown(reference, name, theirs, ours)
-            told.append(f"{server.name}: {name}: found {shown[0]}, expected {shown[1]}")
+            has, needs = _shown(server, name, ours, theirs), _shown(reference, name, theirs, ours)
+            told.append(f"{server.name}: {name.replace('`', '')}: found {has}, expected {needs}")
     return told
 
 
@@ -440,7 +440,6 @@ def _shown(server: SqlServer, name: str, value: str | None, other: str | None) -
     if value is None:
         return "absent"
     if name.startswith(TABLE):
-        database, _, table = name.removeprefix(TABLE).partition(".")
-        ((rows,),) = server.sql(f"SELECT COUNT(*) FROM {identifier(database)}.{identifier(table)}")
+        ((rows,),) = server.sql(f"SELECT COUNT(*) FROM {name.removeprefix(TABLE)}")
         return f"{rows} rows with checksum {value}"
     return "present" if other is None else value
