@@ -152,10 +152,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Return the node (a server, a master, a slave or a binlog set of the topology) with the name ``name``. Raises
         Unknown if there is no such node.
         """
-        try:
-            return self.nodes[name]
-        except KeyError:
-            raise Unknown(f"there is no node {name!r}{did_you_mean(name, list(self.nodes))}") from None
+        if name not in self.nodes:
+            raise Unknown(f"there is no node {name!r}{did_you_mean(name, list(self.nodes))}")
+        return self.nodes[name]
 
     def __iter__(self) -> Iterator[TestbedNode]:
         return iter(self.nodes.values())

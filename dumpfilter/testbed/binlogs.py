@@ -76,8 +76,7 @@ class WatchedSet:
         """
         # Another thread's newer end must not come first, since an earlier end counts as a truncation.
         with self._lock:
-            files = self.files()
-            if files:
+            if files := self.files():
                 self.note_end(end_of(files), time.monotonic())
         return files
 

@@ -31,7 +31,7 @@ from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
 from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
 from dumpfilter.topology import notations
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
-from dumpfilter.topology.links.shape import Counters, LinkShape, LinkState
+from dumpfilter.topology.links.shape import Counters, LinkState
 from dumpfilter.topology.model import Kind, Link, Node, Reading, Topology
 
 # -- what all nodes share
@@ -94,13 +94,17 @@ class Ground:
         """
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
-    def start(self, *program: Any, is_executed: bool) -> Child:
+    def start(self, *program: Any, is_executed: bool, before: Child | None = None) -> Child:
         """Start a process that ends with the topology, and return the process. After :meth:`end_all` the new process is
         killed at once.
 
         ``program`` has the process's name, its arguments, and the path of its log. With ``is_executed`` the arguments
         are the command line of another program, otherwise those of a ``dumpfilter`` command (:meth:`.Keeper.start`).
+        ``before`` is the earlier process that the new one replaces, or None.
         """
+        if before is not None and before in self._children and before.poll() is not None:
+            # Each process has a file descriptor, and a long test may restart nodes a thousand times.
+            self._children.remove(before)
         # Nobody else would end a process whose start was interrupted.
         with uninterrupted():
             child = self.keeper.start(*program, is_executed=is_executed)
@@ -152,6 +156,7 @@ class TestbedLink(OpenLink):
         """
         self._link = link
         self._wait_timeout = wait_timeout
+        self._changing = threading.Lock()
         self._held = 0.0
         self.port = 0
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
@@ -178,8 +183,7 @@ class TestbedLink(OpenLink):
         """Start the clock of the link's scheduled outages. Each outage begins and ends a number of seconds after this
         call. Call this once.
         """
-        if self._link.shape.outages:
-            self._set(replace(self.shape, outages=self._link.shape.outages), self._held)
+        self._set(outages=self._link.shape.outages)
 
     def wait(self, state: LinkState, timeout: float | None = None) -> None:
         """Wait until the link is ``up``, ``cut`` or ``silent`` (passes no bytes), for example after :meth:`cut_after`.
@@ -203,25 +207,28 @@ class TestbedLink(OpenLink):
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError for an invalid value.
         """
         changed = notations.link(**changes)
-        self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}), self._held)
+        self._set(**{key: getattr(changed, key) for key in changes})
 
     def hold(self, seconds: float) -> None:
         """Delay all bytes on the link by ``seconds`` in addition to the link's own delay. 0 ends the additional
         delay.
         """
-        self._set(self.shape, seconds)
+        self._set(held=seconds)
 
     def restore(self) -> None:
         """Give the link the rate, delay and jitter that the topology defines. A cut, a silence (no byte passes), a
         present outage, and the additional delay of :meth:`hold` end. Later scheduled outages still take place.
         """
-        self._set(replace(self._link.shape, outages=self.shape.outages), 0.0)
+        self._set(**vars(replace(self._link.shape, outages=self.shape.outages)), held=0.0)
         self.heal()
 
-    def _set(self, shape: LinkShape, held: float) -> None:
-        # A value that no link can have changes nothing.
-        self.reshape(replace(shape, delay=shape.delay + held))
-        self.shape, self._held = shape, held
+    def _set(self, *, held: float | None = None, **changes: Any) -> None:
+        # Two commands may change the link at once.
+        with self._changing:
+            shape, held = replace(self.shape, **changes), self._held if held is None else held
+            # A value that no link can have changes nothing.
+            self.reshape(replace(shape, delay=shape.delay + held))
+            self.shape, self._held = shape, held
 
     def status(self, counters: Counters | None = None) -> values.LinkStatus:
         """Return the link's status: its state (such as ``cut``), rate, delay, jitter, bytes and connections.
@@ -418,7 +425,8 @@ class TestbedNode(abc.ABC):
         ``arguments`` are those of a ``dumpfilter`` command. With ``is_executed`` they are instead the whole command
         line of another program, such as ``mysqld``. The process's output is appended to the node's log file.
         """
-        self.process = self._ground.start(self.name, arguments, self.log, is_executed=is_executed)
+        program = self.name, arguments, self.log
+        self.process = self._ground.start(*program, is_executed=is_executed, before=self.process)
         return self.process
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from dumpfilter.testbed.errors import StartFailed, TestbedError
-from dumpfilter.testbed.node import Ground, TestbedNode
+from dumpfilter.testbed.node import Ground, TestbedLink, TestbedNode
 from dumpfilter.topology import parse_string
+from dumpfilter.topology.links.shape import Counters, LinkShape
+from dumpfilter.topology.model import Link
 
 
 class SmallNode(TestbedNode):
@@ -93,3 +96,44 @@ def test_a_process_that_survives_sigkill_keeps_no_other_from_its_end(tmp_path: P
     with pytest.raises(TestbedError, match="process 2 has not ended"):
         ground.end_all()
     assert all(process.is_killed for process in processes)
+
+
+class Reshaped(TestbedLink):
+    """A link without a process. The first change of its shape waits."""
+
+    def __init__(self) -> None:
+        super().__init__(Any, Link("m", "web", LinkShape()), wait_timeout=1)  # type: ignore[arg-type]
+        self.is_waiting, self.may_go_on = threading.Event(), threading.Event()
+        self.real = LinkShape()
+
+    def reshape(self, shape: LinkShape) -> None:
+        self.real = shape
+        if not self.is_waiting.is_set():
+            self.is_waiting.set()
+            self.may_go_on.wait()
+
+
+def test_two_changes_of_a_link_at_once_are_both_made() -> None:
+    link = Reshaped()
+    rate = threading.Thread(target=lambda: link.set(rate="2mbit"))
+    rate.start()
+    link.is_waiting.wait()
+    delay = threading.Thread(target=lambda: link.hold(3))
+    delay.start()
+    delay.join(0.1)
+    link.may_go_on.set()
+    rate.join()
+    delay.join()
+    assert link.real == LinkShape(2_000_000, 3.0)
+    assert link.status(Counters()).rate == 2_000_000
+    assert link.status(Counters()).delay == 3.0
+
+
+def test_a_node_that_is_restarted_holds_one_process(tmp_path: Path) -> None:
+    processes: Any = [SimpleNamespace(poll=lambda: 0) for _ in range(4)]
+    keeper: Any = SimpleNamespace(start=lambda process, **_: process)
+    topology = parse_string("m[server=mariadb]")
+    ground = Ground(topology, tmp_path, keeper, holds_files=False, start_timeout=1, wait_timeout=1)
+    for before, process in pairwise([None, *processes]):
+        ground.start(process, is_executed=True, before=before)
+    assert ground._children == processes[-1:]
