@@ -154,8 +154,7 @@ class Pool:
         """Stop the running instance of ``topology``, and remove it from the pool. Call this when a failed test may have
         left the instance in any state.
         """
-        running, _ = self._running.pop(topology)
-        running.down()
+        self._running.pop(topology)[0].down()
 
     def close(self) -> None:
         """Stop all topologies of the pool. If stopping one fails, the others are stopped all the same."""
@@ -199,7 +198,12 @@ def pytest_runtest_makereport(
         directory = item.config.rootpath / item.config.getoption("topology_artifacts")
         for number, testbed in enumerate(running, 1):
             name = item.nodeid if number == 1 else f"{item.nodeid}.{number}"
-            report.sections.append(("topology", save_artifacts(testbed, directory, name)))
+            try:
+                told = save_artifacts(testbed, directory, name)
+            except OSError as error:
+                # pytest would end at an error of its plugin, and report no test.
+                told = f"no artifacts: {error}; name another directory with --topology-artifacts"
+            report.sections.append(("topology", told))
     return report
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.harness import plugin
 from dumpfilter.harness.plugin import save_artifacts
 from dumpfilter.testbed import Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 from dumpfilter.testbed.values import ChannelState
@@ -122,3 +125,18 @@ def test_a_part_that_cannot_be_had_does_not_stop_the_others(tmp_path: Path) -> N
     text, directory = save(testbed, tmp_path)
     assert "no report: the links have ended" in text
     assert (directory / "web" / "log.txt").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_a_line_of_the_report(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = SimpleNamespace(rootpath=tmp_path, getoption=lambda _: "file/artifacts")
+    item: Any = SimpleNamespace(stash=pytest.Stash(), config=config, nodeid="test_it.py::test_it")
+    item.stash[plugin._running] = [running(tmp_path / "web", web())]
+    report: Any = SimpleNamespace(failed=True, sections=[])
+    hook: Any = plugin.pytest_runtest_makereport(item, None)  # type: ignore[arg-type]
+    next(hook)
+    with pytest.raises(StopIteration):
+        hook.send(report)
+    ((title, text),) = report.sections
+    assert title == "topology"
+    assert text.startswith("no artifacts: [Errno 20] Not a directory")
