@@ -119,7 +119,7 @@ class Experiment(Model):
     phases: tuple[Phase, ...] = Field((), alias="phase")
     loads: dict[str, Load] = Field({}, alias="load")
     """The statements that run on each server, by the node's name."""
-    variants: tuple[Variant, ...] = (Variant.MASTER,)
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1)] = (Variant.MASTER,)
     repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
     limit: Time = 1.0
     """The limit for the lag, seconds. The results say how long each node's lag was above this limit."""
@@ -151,8 +151,7 @@ def _topology(text: object, path: Path) -> Topology:
         raise OptionError("topology: must be a text: a short string, the name of a TOML file, or its content")
     if "[node." in text:
         return parse_toml_topology(text, file="topology", directory=path.parent, name=path.stem)
-    beside = path.parent / text
-    return topology_from(beside if text.endswith(".toml") and ">>" not in text else text)
+    return topology_from(path.parent / text if text.endswith(".toml") and ">>" not in text else text)
 
 
 def check(experiment: Experiment) -> None:
@@ -226,8 +225,7 @@ def planned(topology: Topology, variant: Variant) -> Topology:
     In most variants the result is the original topology. The variants that replace slaves by real servers are simulated
     from the changed topology, because such a server sends its own replicas what it has applied.
     """
-    replaces = variant in (Variant.REPLICA, Variant.PLAIN)
-    return topology_for(topology, variant) if replaces else topology
+    return topology_for(topology, variant) if variant in (Variant.REPLICA, Variant.PLAIN) else topology
 
 
 def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
@@ -337,8 +335,7 @@ def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
 
 
 def _origins(topology: Topology, node: Node) -> list[Node]:
-    sources = [topology[reading.source] for reading in node.reads]
-    return [origin for source in sources for origin in _origins(topology, source)] or [node]
+    return [origin for one in node.reads for origin in _origins(topology, topology[one.source])] or [node]
 
 
 def _keeping(node: Node) -> Node:
