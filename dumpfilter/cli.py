@@ -238,7 +238,7 @@ def _run() -> None:
 
 def _prepare_standard_streams() -> None:
     """Connect to ``/dev/null`` each standard stream that was closed when the process started. Let standard output
-    escape the characters that its encoding lacks.
+    escape the characters that its encoding lacks, and let standard input raise an error for bytes that are no text.
 
     If a standard stream stayed closed, the next opened file would get the stream's number. Output of libraries to the
     stream would then be written to this file.
@@ -248,6 +248,9 @@ def _prepare_standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 - open until the end
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, TextIOWrapper):
+        # Without a locale, as in a container, Python would read such bytes as lone surrogates, which no server takes.
+        sys.stdin.reconfigure(errors="strict")
 
 
 def _discard_output(*streams: TextIO) -> None:

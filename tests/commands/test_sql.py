@@ -18,8 +18,10 @@ def test_address(address: str) -> None:
     assert f"--console={address}: write HOST:PORT" in done.stderr
 
 
-def test_a_script_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT '\xff'"), "utf-8"))
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"], ids=["locale", "no locale"])
+def test_a_script_that_is_not_utf8(errors: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = io.BytesIO(b"SELECT 1; SELECT '\xff'")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(script, "utf-8", errors))
     done = run("sql", "--console", "127.0.0.1:1")
     assert done.returncode == 2
     assert "standard input: cannot be read: 'utf-8' codec can't decode" in done.stderr
