@@ -353,6 +353,7 @@ def wait_command(given: WaitSettings) -> None:
 
         dumpfilter topology wait web --timeout 5m
     """
+    given.refuse(["running_only"] if given.node else [], "is a choice among all nodes; leave it or NODE out")
     if given.done:
         given.ask("wait_done", timeout=given.timeout)
     which = {"node": given.node} if given.node else {"running_only": given.running_only}

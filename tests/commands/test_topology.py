@@ -225,6 +225,12 @@ def test_hold(bed: NotedBed) -> None:
     assert bed.asked == ["hold_behind web 3.0"]
 
 
+def test_a_wait_for_one_node_leaves_out_no_others(bed: NotedBed) -> None:
+    done = ask(bed, "wait", "web", "--running-only")
+    assert (done.returncode, bed.asked) == (2, [])
+    assert done.stderr == "dumpfilter: --running-only is a choice among all nodes; leave it or NODE out\n"
+
+
 def test_check(bed: NotedBed) -> None:
     done = ask(bed, "check", "--timeout", "90s")
     assert (done.returncode, bed.asked) == (0, ["check 90 False"])
