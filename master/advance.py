@@ -596,7 +596,7 @@ class DumpPlace:
 
 _STEP_BYTES = 8 << 10
 """The approximate memory of a :class:`Step` (the next messages of a dump), bytes, without the numpy arrays that list
-the byte ranges to send.
+the byte ranges to send, and without changed events.
 """
 
 
@@ -625,7 +625,8 @@ class Step:
     def nbytes(self) -> int:
         """The approximate memory of this step (chunks of events to send), bytes."""
         plans = [piece.plan for piece in self.pieces if isinstance(piece, PlacedPlan)]
-        return _STEP_BYTES + sum(array.nbytes for plan in plans for array in plan.arrays)
+        arrays = sum(array.nbytes for plan in plans for array in plan.arrays)
+        return _STEP_BYTES + arrays + sum(len(event) for plan in plans for event in plan.replaced.values())
 
 
 def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:

@@ -15,19 +15,22 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.binlog.compression import NONE
 from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.index_file import take_out
 from dumpfilter.master import sharing
-from dumpfilter.master.advance import DumpPlace, GrpcEncoding, Step, place_in, steps_from
+from dumpfilter.master.advance import DumpPlace, GrpcEncoding, Step, place_in, step_from, steps_from
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
+from tests.dump.test_payload import made
+from tests.strategies import DIALECTS
 
 
 @pytest.fixture
@@ -112,6 +115,21 @@ def test_the_logged_gtids_do_not_keep_a_purged_file_open(store: BinlogStore) -> 
     index.write_text(f"./{first}\n./{last}\n")
     store.refresh()
     assert f"{purge_first(store)} (deleted)" not in open_files()
+
+
+def test_a_step_counts_the_compressed_transactions_that_it_changes(tmp_path: Path) -> None:
+    """The master sends a part of each transaction. The cache of steps must not hold more of them than its limit."""
+    dialect = next(one for one in DIALECTS if one.name == "mysql 9.7")
+    binlog = made(dialect, NONE, *[("shop", "logs")] * 100)
+    (tmp_path / "bin.000001").write_bytes(binlog.data)
+    store = BinlogStore([tmp_path / "bin.000001"])
+    thread = DumpThread(
+        TableFlags(Filter.from_options(["--replicate-do-db=shop"]), store.subjects), store.sources
+    )
+    step = step_from(store, place_in(store.open_file("bin.000001"), thread, encoding=GrpcEncoding()))
+    assert step is not None
+    assert step.nbytes > len(binlog.data) / 2
+    store.close()
 
 
 def test_the_caches_forget_filters_that_no_dump_uses(
