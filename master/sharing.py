@@ -540,8 +540,9 @@ class SharedReader:
     def _make(self, piece: PlacedPlan, chunk_size: int, *, cached: bool = False) -> tuple[MessageBytes, ...]:
         with MEASURED.encode.measured():
             messages = tuple(piece.messages(chunk_size, cached=cached))
-            if len(self._dumps) > 1:
-                # A cached view would keep all bytes of a scan in memory.
+            if len(self._dumps) > 1 or piece.plan.size <= _SMALL:
+                # A cached view would keep all bytes of a scan in memory. A small message is made before its only dump
+                # asks for it, and the dump may end before.
                 messages = tuple(map(bytes, messages))
         self._messages.add(piece, messages)
         if not self.store.holds(piece.source):

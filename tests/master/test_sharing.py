@@ -22,7 +22,16 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.index_file import take_out
 from dumpfilter.master import sharing
-from dumpfilter.master.advance import DumpPlace, GrpcEncoding, Step, place_in, step_from, steps_from
+from dumpfilter.master.advance import (
+    DumpPlace,
+    GrpcEncoding,
+    PlacedPlan,
+    ReplicaEncoding,
+    Step,
+    place_in,
+    step_from,
+    steps_from,
+)
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.register import Register, RegisteredSlave
@@ -130,6 +139,28 @@ def test_a_step_counts_the_compressed_transactions_that_it_changes(tmp_path: Pat
     assert step is not None
     assert step.nbytes > len(binlog.data) / 2
     store.close()
+
+
+def test_a_small_message_that_is_made_in_advance_does_not_keep_the_bytes_of_a_scan(
+    store: BinlogStore,
+) -> None:
+    """The only dump may end before it takes the message from the cache."""
+
+    async def read() -> None:
+        async with shared(store) as reader:
+            waiter = reader.waiter()
+            flags = TableFlags(Filter.from_options(["--replicate-do-db=nothing"]), store.subjects)
+            thread, source = DumpThread(flags, store.sources), store.open_file(store.binlogs.names[-1])
+            encoding = ReplicaEncoding(by_gtid=False, checksum=True)
+            step = await reader.step(place_in(source, thread, encoding=encoding), 0, waiter)
+            assert isinstance(step, Step)
+            (piece,) = step.pieces
+            assert isinstance(piece, PlacedPlan)
+            assert 0 < piece.plan.size < 1000
+            (message,) = await reader.messages(piece, thread.chunk_size)
+            assert isinstance(message, bytes)
+
+    asyncio.run(asyncio.wait_for(read(), 240))
 
 
 def test_the_caches_forget_filters_that_no_dump_uses(
