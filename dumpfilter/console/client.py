@@ -41,7 +41,7 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
     # numpy takes 0.1 s to import, and dumpfilter status divides no script.
     from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 
-    lexer, begin, first = Lexer(script), 0, -1
+    lexer, begin, first, line, counted = Lexer(script), 0, -1, 1, 0
     while True:
         token = lexer.next()
         command = script[token.end : token.end + 1] if token.value == "\\" else ""
@@ -52,8 +52,9 @@ def script_statements(script: str) -> Iterator[ScriptStatement]:
             if first < 0 and token.kind is TokenKind.BAD:
                 first = token.start
             if first >= 0:
-                text = script[first:end].strip()
-                yield ScriptStatement(text, script.count("\n", 0, first) + 1, command == "G")
+                line += script.count("\n", counted, first)
+                counted = first
+                yield ScriptStatement(script[first:end].strip(), line, command == "G")
             if not ends:
                 return
             begin, first = token.end + len(command), -1

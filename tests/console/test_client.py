@@ -133,3 +133,17 @@ def test_statements_of_a_script() -> None:
         ("c /* ; */ d", 3, False),
         ("'unclosed;", 4, False),
     ]
+
+
+def test_the_lines_of_a_long_script_are_counted_once() -> None:
+    searched = []
+
+    class Script(str):
+        def count(self, part: str, *bounds: int) -> int:  # type: ignore[override]
+            begin, end = bounds
+            searched.append(end - begin)
+            return super().count(part, begin, end)
+
+    script = Script("SELECT 1;\n" * 100)
+    assert [statement.line for statement in script_statements(script)] == list(range(1, 101))
+    assert sum(searched) <= len(script)
