@@ -27,7 +27,7 @@ from dumpfilter.binlog import events
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.reader import open_regular, read_format_description, read_into
-from dumpfilter.index.index_file import GrowingFile, LogWriter
+from dumpfilter.index.index_file import INDEX_CHANGES, GrowingFile, LogWriter, take_out
 from dumpfilter.receiver._deframe_kernels import walk
 
 log = logger("dumpfilter.receiver")
@@ -338,15 +338,24 @@ class BinlogDirectory(LogWriter[OpenFile]):
         """Open the newest file at its last whole event, and cut off an incomplete event at its end. Return None if the
         store (directory of received files) has no file. Raises BinlogError if the file cannot be read, and OutputError
         if it cannot be changed.
+
+        A newest file without a whole first event is taken out of the index, and the file before it is opened. A power
+        failure leaves such a file if received events are never synced.
         """
         self.close_file(synced=False)
-        names = self.names
-        if not names:
-            return None
-        self.file, cut = OpenFile.resume(self.directory / names[-1])
-        if cut:
-            log.warning("torn event cut", file=names[-1], bytes=cut, hint="the source sends the event again")
-        return self.file
+        while self.index is not None and (names := self.names):
+            name = names[-1]
+            try:
+                self.file, cut = OpenFile.resume(self.directory / name)
+            except E.BinlogTruncated:
+                with INDEX_CHANGES:
+                    take_out(self.index, [name])
+                log.warning("torn file taken out", file=name, hint="the source sends the file again")
+                continue
+            if cut:
+                log.warning("torn event cut", file=name, bytes=cut, hint="the source sends the event again")
+            return self.file
+        return None
 
     def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
         """Close the open file, if any, and begin the file ``name`` in the store, the directory of received files.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import sys
@@ -163,6 +164,19 @@ def test_a_torn_file_is_cut_and_goes_on(source: FakeSource, tmp_path: Path, size
     if size < len(source.files["bin.000001"]):
         size = max(size, 4 + len(description_event()))
     newest.write_bytes(newest.read_bytes()[:size])
+    receive(source, tmp_path)
+    assert stored(tmp_path) == source.files
+
+
+@pytest.mark.parametrize("size", [0, 4, 30])
+@pytest.mark.parametrize("names", [["bin.000002"], ["bin.000001", "bin.000002"]])
+def test_files_of_which_a_power_failure_left_no_event_come_again(
+    source: FakeSource, tmp_path: Path, size: int, names: list[str]
+) -> None:
+    """Without syncs, the index may be on the disk before the files that it names."""
+    receive(source, tmp_path)
+    for name in names:
+        os.truncate(tmp_path / name, size)
     receive(source, tmp_path)
     assert stored(tmp_path) == source.files
 
