@@ -95,8 +95,8 @@ class Logged:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
 
     def add(self, segment: Segment, sources: SourceNumbers) -> None:
-        """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
-        slave's master dropped are added, too.
+        """Add the GTIDs of all transactions that end in a segment (scanned events). In a relay log, the transactions
+        that the slave's master dropped are added, too.
 
         ``sources`` is the register of GTID sources, which turns a number in the segment's arrays into a server UUID, or
         a domain and server id.
@@ -105,7 +105,7 @@ class Logged:
         if self.gtids.family == "mysql":
             return
         found = [(number, last) for _, number, _, last, _, _ in segment.dropped.tolist()]
-        source = segment.txn_source
+        source = segment.txn_source[: segment.ended]
         ends = sorted(np.flatnonzero(source == number)[-1] for number in np.unique(source[source >= 0]))
         found += zip(source[ends].tolist(), segment.txn_number[ends].tolist(), strict=True)
         for number, last in found:

@@ -1111,14 +1111,14 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment (part of a binlog file) to the set ``gtids``.
+    """Add the GTIDs of all transactions that end in a scanned segment (part of a binlog file) to the set ``gtids``.
 
     The segment has numbers for GTID sources (server UUIDs, or MariaDB's domain and server ids), and ``sources`` maps
     these numbers to the sources. In a relay log, the transactions that the slave's master dropped are added, too.
     """
-    for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-        key = sources.key(number)
-        gtids.add_many(key, segment.txn_number[segment.txn_source == number])
+    source, numbers = segment.txn_source[: segment.ended], segment.txn_number[: segment.ended]
+    for number in np.unique(source[source >= 0]).tolist():
+        gtids.add_many(sources.key(number), numbers[source == number])
     for _, number, first, last, _, _ in segment.dropped.tolist():
         gtids.add_range(sources.key(number), first, last)
 

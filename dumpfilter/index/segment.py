@@ -247,6 +247,11 @@ class Segment:
         return starts
 
     @property
+    def ended(self) -> int:
+        """The number of transactions that end in the segment (part of a file). Only the last transaction may not."""
+        return len(self.txn_subject) - self.open
+
+    @property
     def nbytes(self) -> int:
         """The memory that the segment (the scanned events) takes, bytes, including the events inside compressed
         transactions.

@@ -451,7 +451,9 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
         begun = int(np.searchsorted(segment.txn_start, until))
         if begun:
             is_part = begun < len(segment.txn_start)
-            add_transactions(found, segment.before(begun) if is_part else segment, store.sources)
+            add_transactions(
+                found, segment.before(begun) if is_part else replace(segment, open=False), store.sources
+            )
     return ",".join(map(str, found.gtids()))
 
 

@@ -22,6 +22,7 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
@@ -252,6 +253,24 @@ def test_limit(made: MadeBinlog, sizes: tuple[int, int]) -> None:
         assert (found.start, found.end, found.open) == (segment.start, segment.end, segment.open)
         assert found.role.tolist() == segment.role.tolist()
         assert reader.next() is None
+
+
+@given(made=binlogs(), segment_size=st.integers(1, 900), data=st.data())
+def test_a_transaction_counts_where_it_ends(made: MadeBinlog, segment_size: int, data: st.DataObject) -> None:
+    """The GTID of a transaction that is not written to its end yet does not count, however large the transaction is."""
+    from dumpfilter.index.fileset import SegmentReader, add_transactions
+
+    end = data.draw(st.integers(made.first_event, len(made.data)))
+    whole = made.data[: max(boundary for boundary in made.boundaries if boundary <= end)]
+    wanted, found = empty_set(made.fd.family), empty_set(made.fd.family)
+    for one in index_events(iter_events(BytesIO(whole), file="made")).transactions:
+        if not isinstance(one.source, int):
+            wanted.add_range(one.source, one.number, one.number)
+    sources = SourceNumbers()
+    reader = SegmentReader(MemoryFile(made.data[:end]), Subjects(), sources, segment_size=segment_size)
+    while (segment := reader.next()) is not None:
+        add_transactions(found, segment, sources)
+    assert found == wanted
 
 
 @given(made=binlogs(unreadable=True), segment_size=st.integers(1, 900))
