@@ -609,7 +609,8 @@ class SegmentReader(FileScanner):
                 raise self._truncated(at, f"{size - at} bytes into an event of {length} bytes")
             at += length
         if self.position < size or self.in_transaction:
-            raise self._truncated(self.position, "inside the transaction that begins here")
+            verb = "continues" if self.in_transaction else "begins"
+            raise self._truncated(self.position, f"inside the transaction that {verb} here")
 
     def _truncated(self, position: int, where: str) -> BinlogTruncated:
         return BinlogTruncated(

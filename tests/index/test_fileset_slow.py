@@ -369,6 +369,14 @@ class TestGrowing:
             with pytest.raises(BinlogTruncated, match="inside the transaction that begins here"):
                 reader.check_end(last=True)
 
+    def test_the_end_of_a_large_transaction_is_missing(self) -> None:
+        file = MemoryFile(bytes(_with_begin().data))
+        reader = SegmentReader(file, Subjects(), SourceNumbers(), segment_size=1)
+        while reader.next() is not None:
+            pass
+        with pytest.raises(BinlogTruncated, match="inside the transaction that continues here"):
+            reader.check_end(last=False)
+
     def test_a_server_may_end_the_file_while_a_reader_meets_its_end(self, tmp_path: Path) -> None:
         builder, path = _with_begin(), tmp_path / "bin.000001"
         path.write_bytes(builder.data)
