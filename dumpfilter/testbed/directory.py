@@ -168,9 +168,8 @@ def remove_files(directory: Path, *, keep: str = LOCK) -> None:
     file stays.
     """
     # Without the state file nobody would clean the rest, and without the lock another topology could begin.
-    for path in sorted(directory.iterdir(), key=lambda path: (path.name == LOCK, path.name == STATE)):
-        if path.name == keep:
-            continue
+    others = (path for path in directory.iterdir() if path.name != keep)
+    for path in sorted(others, key=lambda path: (path.name == LOCK, path.name == STATE)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -70,8 +70,7 @@ class Child:
         ``timeout`` seconds.
         """
         wait([self._handle], timeout)
-        code = self.poll()
-        if code is None:
+        if (code := self.poll()) is None:
             raise subprocess.TimeoutExpired(self.name, timeout)
         return code
 
@@ -221,13 +220,17 @@ class _KeeperProcess:
         self._children.remove(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def start(self, *program: Any) -> int:
-        """Start a child process, at the request of the process that uses the keeper. Return the child's process id.
+    def start(self, *program: Any) -> int | TestbedError:
+        """Start a child process, at the request of the process that uses the keeper. Return the child's process id, or
+        the error if the system cannot make a process.
 
         ``program`` has the child's name, its arguments and its log. The last item says whether the arguments are
         another program's command line (see :meth:`_become`).
         """
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            return TestbedError(f"{program[0]}: no process can be made: {error}; end other processes first")
         if pid == 0:
             self._become(*program)
         # The child does the same. Whoever comes first makes the group that `end` kills.

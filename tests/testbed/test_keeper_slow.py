@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -11,12 +12,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from dumpfilter.testbed.directory import start_time
 from dumpfilter.testbed.errors import TestbedError
-from dumpfilter.testbed.keeper import Child, Keeper
+from dumpfilter.testbed.keeper import Child, Keeper, _KeeperProcess
 from dumpfilter.testbed.node import Ground
 from dumpfilter.topology import parse_string
 
@@ -55,6 +57,18 @@ def test_a_keeper_that_has_not_answered_is_not_waited_for() -> None:
     keeper = Keeper()
     keeper.close()
     assert keeper.process.returncode == -signal.SIGKILL
+
+
+def test_a_fork_that_fails_leaves_the_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper would end at an exception, and all processes of the topology with it."""
+
+    def fork() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    answer = _KeeperProcess.start(cast("_KeeperProcess", None), "web", ["slave"], Path("log"), False)
+    assert isinstance(answer, TestbedError)
+    assert str(answer).startswith("web: no process can be made: [Errno 11] ")
 
 
 def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:
