@@ -28,25 +28,20 @@ Handler = Callable[[int, FrameType | None], object]
 
 
 @contextlib.contextmanager
-def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
+def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
     """Call the function ``handler`` when the process gets one of the signals ``numbers`` inside the ``with`` block.
 
-    The block receives a function that restores the earlier handlers at once. At the latest they are restored at the end
-    of the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
+    In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
+        yield
         return
     before = {number: signal.signal(number, handler) for number in numbers}
-
-    def restore() -> None:
+    try:
+        yield
+    finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-    try:
-        yield restore
-    finally:
-        restore()
 
 
 @contextlib.contextmanager

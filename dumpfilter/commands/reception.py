@@ -5,6 +5,7 @@ receive.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -48,10 +49,11 @@ def fetch(
     """
     options = options or FollowOptions()
     signals: list[int] = []
+    handled = ExitStack()
 
     def stop(number: int, _: FrameType | None) -> None:
         # A second signal has its usual effect.
-        restore()
+        handled.close()
         signals.append(number)
         follower.stop()
 
@@ -60,7 +62,8 @@ def fetch(
         with byte_bar(terminal, remaining=False) as bar:
             task = bar.add_task("", total=None)
             follower = Follower(url, store, options, on_progress=lambda: move(bar, task, follower.progress))
-            with handling(stop, INTERRUPT, TERMINATE) as restore:
+            with handled:
+                handled.enter_context(handling(stop, INTERRUPT, TERMINATE))
                 follower.run()
         names = store.names
     finally:

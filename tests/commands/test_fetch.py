@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.base.endings import handling
+from dumpfilter.commands import reception
 from dumpfilter.commands.reception import move
 from dumpfilter.index.fileset import BinlogSet
 from tests.commands.in_process import run
@@ -33,6 +38,19 @@ def test_fetch_stores_and_says_where_it_ends(source: FakeSource, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert f"2 files in {tmp_path}, to bin.000002 at " in done.stderr
     assert stored(tmp_path) == source.files
+
+
+def test_a_signal_at_the_very_beginning_ends_the_fetch(
+    source: FakeSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def handling_one(*arguments: Any) -> Iterator[None]:
+        with handling(*arguments):
+            signal.raise_signal(signal.SIGTERM)
+            yield
+
+    monkeypatch.setattr(reception, "handling", handling_one)
+    assert run("fetch", source.url, "--output", tmp_path).returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(("option", "value"), [("--to", "bin.000001"), ("--from", "bin.000002")])
