@@ -92,6 +92,8 @@ def test_positions_and_gtids_end_a_wait(tmp_path: Path) -> None:
         file, position = here.master.end
         assert here.ask(f"SOURCE_POS_WAIT('{file}', {position})") == 0
         assert here.ask(f"SOURCE_POS_WAIT('{file}', 4, 1)") == 0
+        # A number beyond the largest double was an error about memory.
+        assert here.ask(f"SOURCE_POS_WAIT('{file}', '1e999', 0.01)") == -1
         assert here.ask(f"WAIT_FOR_EXECUTED_GTID_SET('{here.slave.executed()}')") == 0
         waits = [
             Later(here, f"SOURCE_POS_WAIT('{file}', {position + 1}, 60)"),

@@ -11,6 +11,7 @@ import functools
 import json
 import math
 import re
+import sys
 import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
@@ -37,17 +38,18 @@ Value = Any
 def number_of(value: Value) -> int | float:
     """Return the number to which MySQL converts a value.
 
-    A text becomes the number at its beginning, or 0 if it begins with no number.
+    A text becomes the number at its beginning, or 0 if it begins with no number. A number beyond the largest double
+    becomes that double.
 
-    >>> number_of("12abc"), number_of("-1.5"), number_of("x")
-    (12, -1.5, 0)
+    >>> number_of("12abc"), number_of("-1.5"), number_of("x"), number_of("1e999")
+    (12, -1.5, 0, 1.7976931348623157e+308)
     """
     if isinstance(value, (int, float)):
-        return value
+        return max(-sys.float_info.max, min(value, sys.float_info.max))
     found = re.match(r"\s*([-+]?\d{1,300}(\.\d{0,300})?([eE][-+]?\d{1,3})?|[-+]?\.\d{1,300})", text_of(value))
     if not found:
         return 0
-    return float(found[1]) if found[2] or found[3] or "." in found[1] else int(found[1])
+    return number_of(float(found[1])) if found[2] or found[3] or "." in found[1] else int(found[1])
 
 
 def _count(value: Value) -> int:
