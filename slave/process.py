@@ -134,8 +134,6 @@ def run_slave(
     a thread first.
     """
     open_audit_log(audit_file)
-    # SIGTERM ends a slave as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     users, roles = ({}, {}) if console is None else console.accounts()
     if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
@@ -163,6 +161,8 @@ def run_slave(
             if metrics_url is not None:
                 log.info("metrics", url=metrics_url)
             try:
+                # SIGTERM ends a running slave as Ctrl-C does.
+                signal.signal(signal.SIGTERM, signal.default_int_handler)
                 if not options.skip_replica_start:
                     slave.start()
                 if console is None or (options.once and not options.skip_replica_start):
