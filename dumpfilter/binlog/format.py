@@ -52,6 +52,15 @@ class NameRules(NamedTuple):
     lower_case_table_names: int = 0
     """The server's setting ``lower_case_table_names``. With 0 the case of names counts; with 1 and 2 it does not."""
 
+    def spelled(self, database: str, table: str) -> tuple[str, str]:
+        """Return a table's name as the server compares it with another table's name: in lower case if
+        ``lower_case_table_names`` is set.
+
+        >>> NameRules(lower_case_table_names=1).spelled("Shop", "Orders")
+        ('shop', 'orders')
+        """
+        return (database.lower(), table.lower()) if self.lower_case_table_names else (database, table)
+
 
 DEFAULT_NAMES = NameRules()
 """The rules for comparing names when the caller does not know the binlog's server: MySQL's rules, in which case

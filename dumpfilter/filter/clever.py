@@ -80,7 +80,7 @@ class CleverFilter:
             for name in parsed.objects or ():
                 self._forget(self._full(name, query.db), query.thread_id, temporary_only=parsed.temporary)
         elif parsed.kind is StatementKind.DROP_DATABASE:
-            dropped = self._key((parsed.database or "", ""))[0]
+            dropped, _ = self.rules.names.spelled(parsed.database or "", "")
             for key in [key for key in self._known if key[0] is None and key[1][0] == dropped]:
                 del self._known[key]
         return verdict
@@ -169,16 +169,13 @@ class CleverFilter:
         return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict
 
     def _full(self, name: TableName, current: str) -> Name:
-        return self._key((current if name.database is None else name.database, name.table))
-
-    def _key(self, name: Name) -> Name:
-        return (name[0].lower(), name[1].lower()) if self.rules.names.lower_case_table_names else name
+        return self.rules.names.spelled(current if name.database is None else name.database, name.table)
 
     def _as(self, name: Name, thread: int | None = None) -> Known:
         return self._known.get((thread, name), self._known.get((None, name), name))
 
     def _followed(self, name: Name, thread: int | None = None) -> bool:
-        known = self._as(self._key(name), thread)
+        known = self._as(self.rules.names.spelled(*name), thread)
         return known is not None and self.rules.rows_ok(*known)
 
     def _forget(self, name: Name, thread: int, *, temporary_only: bool) -> None:

@@ -292,9 +292,9 @@ class World(Generic[C]):
     def _key(self, thing: Thing, database: str, name: str) -> Key:
         if thing in _WITHOUT_CASE:
             name = name.lower()
-        if self._rules.names.lower_case_table_names and thing not in _OF_NO_DATABASE:
-            return thing, database.lower(), name.lower()
-        return thing, database, name
+        if thing in _OF_NO_DATABASE:
+            return thing, database, name
+        return thing, *self._rules.names.spelled(database, name)
 
     def _refs(self, thing: Thing, names: Iterable[TableName], default: DatabaseNames) -> tuple[Ref, ...]:
         return tuple(self.ref(thing, name, default) for name in names)

@@ -353,11 +353,12 @@ def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item
     if not rules:
         return
     sources: dict[Name, list[Name]] = {}
+    spelled = rule_filter.names.spelled
     for name in knowledge.tables:
         if rule_filter.rows_ok(*name):
-            there = spelled(rule_filter, rule_filter.rewrite_table(*name))
+            there = spelled(*rule_filter.rewrite_table(*name))
             of_one = sources.setdefault(there, [])
-            if spelled(rule_filter, name) not in [spelled(rule_filter, each) for each in of_one]:
+            if spelled(*name) not in [spelled(*each) for each in of_one]:
                 of_one.append(name)
     for found, names in sources.items():
         if len(names) > 1:
@@ -403,11 +404,6 @@ def shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
     None.
     """
     return () if event is None else (event,)
-
-
-def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
-    """Return a table's name as the replica compares it: in lower case if ``lower_case_table_names`` is set."""
-    return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name
 
 
 _DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
