@@ -296,19 +296,17 @@ class Edge:
             stack.callback(self._end)
             for served in self.channels.values():
                 served.serve(slave)
-            if self._for_replicas:
-                for name, port in self._for_replicas.items():
-                    served = self.channels[name]
-                    replicas = ReplicaServer(
-                        replace(self._protection, host=options.replica_host, port=port),
-                        served,
-                        self._places,
-                        executor,
-                        directory=directory,
-                        max_connections=MAX_DUMPS,
-                    )
-                    self.chosen_ports[name] = stack.enter_context(replicas.running(self._loop, channel=name))
-                _write_first(options.replica_port_file, self.chosen_ports)
+            for name, port in self._for_replicas.items():
+                replicas = ReplicaServer(
+                    replace(self._protection, host=options.replica_host, port=port),
+                    self.channels[name],
+                    self._places,
+                    executor,
+                    directory=directory,
+                    max_connections=MAX_DUMPS,
+                )
+                self.chosen_ports[name] = stack.enter_context(replicas.running(self._loop, channel=name))
+            _write_first(options.replica_port_file, self.chosen_ports)
             for name, port in self._for_slaves.items():
                 opened, self.slave_ports[name] = self._loop.wait(self._open(name, port), _STOP_SECONDS)
                 stack.callback(self._finish, opened.stop, _GRACE_SECONDS)

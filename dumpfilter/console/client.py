@@ -15,7 +15,13 @@ from pymysql.constants import FIELD_TYPE
 
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.base.security.client_tls import CA_OPTION, ClientTls, TlsMode
-from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, speaks_no_mysql
+from dumpfilter.base.security.guarded_client import (
+    CLIENT_ERRORS,
+    MALFORMED,
+    GuardedConnection,
+    Login,
+    speaks_no_mysql,
+)
 from dumpfilter.base.security.listening import is_loopback
 
 
@@ -70,12 +76,6 @@ _CONNECT_SECONDS = 10
 
 _MOST_BYTES = 1 << 30
 """The limit of the bytes that a console may send for one script."""
-
-_CLIENT_ERRORS = range(2000, 3000)
-"""The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
-
-These errors mean that the server could not be reached or that the connection broke. A server never sends these numbers.
-"""
 
 _SERVER_GONE = 2013
 _NUMBERS: dict[int, type[int | float]] = {
@@ -147,7 +147,7 @@ def run_statements(
                 "slaves: name the port of --console-port"
             ) from None
         number, message = (*error.args, "")[:2] if error.args else (_SERVER_GONE, "")
-        if not isinstance(number, int) or number in _CLIENT_ERRORS or not number:
+        if not isinstance(number, int) or number in CLIENT_ERRORS or not number:
             raise ConnectionLost(f"{login.address}: {message or error}") from error
         where = f" at line {line}" if line else ""
         raise StatementFailed(f"ERROR {number} ({error.sqlstate or 'HY000'}){where}: {message}") from None

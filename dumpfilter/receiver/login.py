@@ -169,9 +169,6 @@ _MOST_ANSWERED = 8 << 20
 _LONGEST_TEXT = 500
 """The length to which a text of the source is cut in errors, characters."""
 
-_CLIENT_ERRORS = range(2000, 3000)
-"""The numbers of the errors that the client library itself raises, and that no server sends."""
-
 MOMENTARY_ERRORS = frozenset({1040, 1053, 1077, *range(1158, 1162), 1203, 1226, 1317, 1927, 3024})
 """The numbers of the server errors that may disappear without a change by the user.
 
@@ -376,7 +373,7 @@ class SourceConnection:
                     f"{printable(self._client._auth_plugin_name)} ({printable(str(text), _LONGEST_TEXT)}); give the "
                     "account mysql_native_password or caching_sha2_password"
                 )
-            if number in _CLIENT_ERRORS or not number:
+            if number in G.CLIENT_ERRORS or not number:
                 return E.ConnectionLost(f"{where}: {printable(str(text), _LONGEST_TEXT)}")
             return self.refusal(number, str(text))
         return E.SourceStreamDamaged(

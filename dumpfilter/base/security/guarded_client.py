@@ -22,6 +22,12 @@ from pymysql.constants import CR
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.listening import host_and_port
 
+CLIENT_ERRORS = range(2000, 3000)
+"""The numbers of the errors that the client library itself reports (``errmsg.h`` of MySQL).
+
+These errors mean that the server could not be reached or that the connection broke. A server never sends these numbers.
+"""
+
 REQUIRES_SECURE_CONNECTION = 2061
 """The client error of MySQL for a login that needs TLS or a public key (``CR_AUTH_PLUGIN_ERR``)."""
 
