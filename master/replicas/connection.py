@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 from mysql_mimic.types import Capabilities, Commands
@@ -108,10 +107,8 @@ class ReplicaConnection(Connection):
         self._request_name = ""
         """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
         self._replica_stream: ReplicaStream | None = None
-
-    @cached_property
-    def _family(self) -> Family:
-        return self._service.store.family
+        self._family: Family
+        """The family of the server that wrote the binlog. Set when the replica asks for a dump."""
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
@@ -149,10 +146,12 @@ class ReplicaConnection(Connection):
 
         ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
         """
-        self._request_name, self._peer = name, self._registration
+        self._peer = self._registration
         try:
             # A slave may have lost its relay log since the replica logged in.
             reader = await self._service.opened_reader()
+            self._family = reader.store.family
+            self._request_name = name
             # A large GTID set takes a while.
             request = await reader.serve(self.counted(parse))
             self._peer = self._applicant(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Iterator
@@ -167,6 +168,35 @@ def test_a_replica_that_logs_in_during_a_reset_is_told(
         with pytest.raises(pymysql.err.OperationalError, match="has received nothing"):
             edge.connect_now()
     assert not [line for line in logs if line["event"] == "unforeseen error"]
+
+
+def test_connections_are_listed_while_a_relay_log_is_opened(
+    master: Master, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    async def opened_late(channel: ServedChannel) -> SharedReader:
+        asked.set()
+        await asyncio.to_thread(go_on.wait)
+        return await opened_reader(channel)
+
+    with edged(tmp_path / "slave", SHOP) as edge:
+        follow(edge, master)
+        edge.driven.catch_up(master, executed=False)
+        with edge.connect() as replica:
+            replica.greet(uuid=REPLICA_UUID)
+            edge.driven.sql("STOP REPLICA")
+            edge.driven.sql("RESET REPLICA")
+            opened_reader = ServedChannel.opened_reader
+            monkeypatch.setattr(ServedChannel, "opened_reader", opened_late)
+            replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()), flags=0)
+            assert asked.wait(30)
+            try:
+                assert [client.row()[1] for client in edge.directory.copy().values()] == [USER]
+            finally:
+                go_on.set()
+            with pytest.raises(pymysql.err.MySQLError, match="has received nothing"):
+                replica.event()
 
 
 def test_the_accounts_are_those_of_the_file_when_the_relay_log_is_opened(
