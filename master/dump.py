@@ -443,7 +443,7 @@ class Dump:
                 yield piece
                 continue
             messages = await self._reader.messages(piece, chunk_size)
-            if number > 1 and not self.active:
+            if not self.active:
                 return
             if piece.plan.size:
                 # While gRPC sends this chunk, workers plan the next ones.

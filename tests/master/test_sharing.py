@@ -17,6 +17,7 @@ import pytest
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.compression import NONE
 from dumpfilter.binlog.workload import generate
+from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
@@ -25,6 +26,7 @@ from dumpfilter.master import sharing
 from dumpfilter.master.advance import (
     DumpPlace,
     GrpcEncoding,
+    GrpcPlan,
     PlacedPlan,
     ReplicaEncoding,
     Step,
@@ -34,7 +36,8 @@ from dumpfilter.master.advance import (
 )
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.register import Register, RegisteredSlave
+from dumpfilter.master.indexed_file import NotCached
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
@@ -226,3 +229,34 @@ def test_a_commit_leaves_the_work_of_slow_dumps_to_the_workers(
     asyncio.run(asyncio.wait_for(read(), 240))
     assert {name.split("_")[0] for name in threads[names[0]]} == {"dump-work"}
     assert [name.split("_")[0] for name in threads[names[1]]] == ["MainThread", "dump-work"]
+
+
+def test_a_dump_that_was_ended_sends_nothing_that_its_old_filter_has_chosen(
+    store: BinlogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator imposes another filter while a worker reads the first chunk from the disk."""
+    busy, go_on = threading.Event(), threading.Event()
+
+    def slow(piece: GrpcPlan, chunk_size: int, *, cached: bool = False) -> Sequence[MessageBytes]:
+        if cached:
+            raise NotCached
+        busy.set()
+        go_on.wait(240)
+        return messages_of(piece, chunk_size)
+
+    messages_of = GrpcPlan.messages
+    monkeypatch.setattr(GrpcPlan, "messages", slow)
+
+    async def read() -> None:
+        async with shared(store) as reader:
+            register = Register(store.subjects)
+            messages = begun(reader, register, registered(register)).messages()
+            await anext(messages)
+            following = asyncio.create_task(anext(messages))
+            await asyncio.to_thread(busy.wait, 240)
+            register.remove_all(lambda slave: NotRegistered("the filters imposed on this slave have changed"))
+            go_on.set()
+            with pytest.raises(NotRegistered, match="imposed"):
+                await following
+
+    asyncio.run(asyncio.wait_for(read(), 240))
