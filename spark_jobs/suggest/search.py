@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -293,12 +293,13 @@ class Search:
         self,
         facts: Facts,
         names: NameRules,
-        kept: Iterable[TableSubject] = (),
+        kept: Collection[TableSubject] = (),
         knowledge: SetKnowledge | None = None,
     ) -> None:
         self._facts, self._names, self._kept, self._knowledge = facts, names, kept, knowledge
         self.subjects: Sequence[Subject] = [*dict.fromkeys((*facts.subjects, *tables_among(facts.subjects)))]
         self._is_table = np.array([isinstance(one, TableSubject) for one in self.subjects], np.bool_)
+        self._is_kept = np.array([one in kept for one in self.subjects], np.bool_)
         self._headings = Headings(facts)
         self._on_tables = np.array(numbers_on_tables(facts.subjects), np.int64)
         self._faults: dict[SlaveDefinition, list[FilterWarning]] = {}
@@ -344,7 +345,7 @@ class Search:
         replication.
         """
         stages, rules = [slave], list[Rule]()
-        rejected: dict[Candidate, RejectedRule] = {}
+        rejected: dict[Candidate, RejectedRule | None] = {}
         least = LEAST_SHARE * slave.nbytes
         while len(rules) < most and len(rejected) < _MOST_REJECTED:
             best = self._best(stages[-1], least, rejected)
@@ -353,6 +354,10 @@ class Search:
             rule = best.candidate.rule(slave.definition.semantics)
             # A trial asks the filter only about what the rule names. A rule can also drop other statements.
             after = self.measured(_ruled(stages[-1], rule))
+            if (self._is_kept & self._passing(stages[-1].flags) & ~self._passing(after.flags)).any():
+                # The slave compares names without case, so that the rule matches tables of other spellings, too.
+                rejected[best.candidate] = None
+                continue
             fault = self._fault(stages[-1], after)
             if fault is not None:
                 rejected[best.candidate] = RejectedRule(
@@ -366,7 +371,8 @@ class Search:
                 continue
             stages.append(after)
             rules.append(rule)
-        return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
+        found = filter(None, rejected.values())
+        return Found(stages, rules, sorted(found, key=lambda one: -one.saving))
 
     def _fault(self, before: Slave, after: Slave) -> FilterWarning | None:
         """Return the first fault that a new rule adds to a slave's filter, or None. ``before`` is the slave without the

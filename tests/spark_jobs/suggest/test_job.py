@@ -28,6 +28,7 @@ from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions, print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import run_here
+from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
 from tests.support import DATA
 
 _SETS = [
@@ -215,6 +216,32 @@ def test_kept_tables_stay() -> None:
     )
     with pytest.raises(OptionError, match=r"--keep=hr: .* write --keep='hr[.]%'"):
         _without_slaves(DATA / "oracle" / "mysql-row", keep=("hr",))
+
+
+def test_kept_tables_of_another_spelling_stay(tmp_path: Path) -> None:
+    """A slave with lower_case_table_names=1 drops them, too, by a rule for a database of the other spelling."""
+    builder = _Builder(DIALECTS[0])
+    builder.add(T.PREVIOUS_GTIDS, bytes(8))
+    for number, (database, table) in enumerate(
+        [("Shop", "log"), ("Shop", "log2"), ("shop", "users"), ("web", "a")], 1
+    ):
+        builder.add(T.GTID, b"\1" + bytes(15) + b"\1" + number.to_bytes(8, "little") + b"\2" + bytes(16))
+        builder.add(T.QUERY, query_body(b"BEGIN"))
+        builder.add(T.TABLE_MAP, table_map_body(number, database, table))
+        rows = rows_body(DIALECTS[0], T.WRITE_ROWS, number, ends=True, rows=bytes(4000 // number))
+        builder.add(T.WRITE_ROWS, rows)
+        builder.add(T.XID, bytes(8))
+    path = tmp_path / "made.000001"
+    path.write_bytes(bytes(builder.data))
+    options = SuggestOptions(keep=["shop.users"], most_rules=1)
+    for lower_case, rule in (
+        (0, "--replicate-wild-ignore-table=Shop.%"),
+        (1, "--replicate-ignore-table=Shop.log"),
+    ):
+        slave = SlaveDefinition("web", (), FilterSemantics.CLASSIC, lower_case)
+        (plan,) = suggest(path, [slave], ThreadRunner(1), options).plans
+        assert [step.rule for step in plan.steps] == [rule]
+        assert plan.rejected == ()
 
 
 def test_tables_without_a_reader() -> None:
