@@ -169,7 +169,8 @@ def context_settings(settings: SparkSettings) -> dict[str, str]:
     }
     if host is not None:
         # Workers connect to the driver. They may be unable to resolve its host name, so Spark gets an IP address.
-        given |= {"spark.driver.host": host, "spark.driver.bindAddress": host}
+        in_urls = f"[{host}]" if ":" in host else host
+        given |= {"spark.driver.host": in_urls, "spark.driver.bindAddress": host}
     if environment is not None:
         given["spark.archives"] = f"{_archive(environment, master)}#{ENVIRONMENT}"
     return given | dict(map(_setting, settings.conf))

@@ -97,6 +97,14 @@ def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.s
     assert "spark.archives" not in found
 
 
+def test_the_drivers_ipv6_address_has_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark requires the brackets for the address that workers use, and not for the one that the driver binds."""
+    monkeypatch.setattr("dumpfilter.spark_jobs.spark.driver_address", lambda master: "2001:db8::1")
+    found = context_settings(SparkSettings(master="spark://[2001:db8::2]:7077"))
+    assert found["spark.driver.host"] == "[2001:db8::1]"
+    assert found["spark.driver.bindAddress"] == "2001:db8::1"
+
+
 def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> None:
     master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
     archive = tmp_path / "environment.tar.gz"
