@@ -54,12 +54,13 @@ from dumpfilter.base.errors import (
     OptionError,
     PositionError,
 )
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.format import DEFAULT_NAMES
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import FIRST, NO_LIMIT, FilePart, Range, index_file, index_parts
+from dumpfilter.spark_jobs.ranges import NO_LIMIT, FilePart, Range, index_file, index_parts
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
@@ -459,7 +460,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = binlogs.names
         name, _, digits = text.rpartition(":")
         if text == "earliest":
-            name, digits = names[0], str(FIRST)
+            name, digits = names[0], str(FIRST_EVENT)
         elif not (name and digits.isascii() and digits.isdigit()):
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
         elif name not in binlogs:
@@ -467,10 +468,10 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"option startingPosition: the set has only {names[0]} to {names[-1]}", file=name
             )
         position = int(digits)
-        if position != FIRST:
+        if position != FIRST_EVENT:
             part = FilePart(0, binlogs.addresses[names.index(name)], last=True)
             index = index_file(part, ReadOptions(range_size=1))
-            if position not in (FIRST + len(index.format_description), *index.bounds):
+            if position not in (FIRST_EVENT + len(index.format_description), *index.bounds):
                 raise PositionError("no transaction begins here", file=name, position=position)
         return {"file": name, "position": position}
 

@@ -39,6 +39,7 @@ from dumpfilter.base.errors import (
     BinlogUnreadable,
     BinlogUnsupported,
 )
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventType, numbers_at
 from dumpfilter.binlog.format import DEFAULT_NAMES, FormatDescription, NameRules
@@ -235,10 +236,6 @@ class Damage:
         return f"{self.file}: skipped {self.told}"
 
 
-FIRST = 4
-"""The position of a binlog file's first event, after the magic number."""
-
-
 @dataclass
 class FileIndex:
     """The result of the index pass over one binlog file or a part of it. The index pass is a fast scan that divides the
@@ -252,7 +249,7 @@ class FileIndex:
     """The index of the file in the binlog set."""
     path: str
     name: str
-    start: int = FIRST
+    start: int = FIRST_EVENT
     """The offset at which the indexed part begins."""
     size: int = 0
     modified: int = 0
@@ -387,7 +384,7 @@ class FilePart:
     """Whether an incomplete transaction at the file's end is no error while a server has the file open for writing (its
     header flag LOG_EVENT_BINLOG_IN_USE_F). True for the last file of a set.
     """
-    start: int = FIRST
+    start: int = FIRST_EVENT
     """The byte offset at which the part begins: a transaction boundary, or an offset before the first event."""
     end: int = NO_LIMIT
     """The byte offset of a transaction boundary, at which the part ends at the latest."""

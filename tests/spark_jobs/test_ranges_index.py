@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogUnsupported
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, MAGIC
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
@@ -24,7 +25,6 @@ from dumpfilter.index.time_spans import spans_of
 from dumpfilter.spark_jobs import ranges as ranges_module
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.ranges import (
-    FIRST,
     FilePart,
     Range,
     XaLook,
@@ -55,7 +55,7 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
     assert set(bounds) <= set(made.boundaries)
     assert (found.end, found.damage) == (len(made.data), None)
     assert [(one.file, one.start, one.end) for one in ranges_of(found)] == [
-        (3, start, end) for start, end in pairwise([FIRST, *(bounds[1:] or [found.end])])
+        (3, start, end) for start, end in pairwise([FIRST_EVENT, *(bounds[1:] or [found.end])])
     ]
     if len(made.data) > made.first_event:
         assert (bounds[0], bounds[-1]) == (made.first_event, len(made.data))
@@ -113,7 +113,7 @@ def test_a_file_without_a_whole_transaction_has_no_bounds(block_size: int, tmp_p
     file = made.write(tmp_path).with_name("bin.000001")
     data = bytearray(file.read_bytes()[:-1])
     # The server still writes the file.
-    data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    data[FIRST_EVENT + 17] |= LOG_EVENT_BINLOG_IN_USE_F
     file.write_bytes(data)
     found = index_file(FilePart(0, str(file), last=True), ReadOptions(block_size=block_size))
     assert (found.bounds, found.transactions) == ((), 0)
@@ -138,7 +138,7 @@ def test_the_format_of_events_must_not_change_inside_a_file(tmp_path: Path) -> N
     file.write_bytes(MAGIC + MYSQL + MARIADB)
     with pytest.raises(BinlogUnsupported, match="the format of events changes") as caught:
         index_file(FilePart(0, str(file), last=False))
-    assert (caught.value.file, caught.value.position) == ("relay.000001", FIRST + len(MYSQL))
+    assert (caught.value.file, caught.value.position) == ("relay.000001", FIRST_EVENT + len(MYSQL))
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")

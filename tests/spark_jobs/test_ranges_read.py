@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload import START, Span, generate
@@ -23,7 +24,7 @@ from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs import ranges as ranges_module
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import FIRST, IndexedSet, Range, ReadRanges, index_parts, parts_of, read_set
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, index_parts, parts_of, read_set
 from tests.dump.test_xa import Made
 from tests.spark_jobs.here import run_here, shuffled
 from tests.strategies import MadeBinlog, binlogs
@@ -149,7 +150,7 @@ def test_a_file_that_a_server_writes_ends_with_its_last_whole_transaction(
     source: Path, tmp_path: Path, block_size: int, cut: int
 ) -> None:
     data = bytearray(source.with_name("bin.000002").read_bytes()[:-cut])
-    data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    data[FIRST_EVENT + 17] |= LOG_EVENT_BINLOG_IN_USE_F
     path = tmp_path / "bin.000002"
     path.write_bytes(data)
     options = ReadOptions(range_size=20_000, block_size=block_size)

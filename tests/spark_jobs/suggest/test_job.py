@@ -13,6 +13,7 @@ from rich.console import Console
 
 from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread
@@ -23,7 +24,6 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.options import SuggestOptions
-from dumpfilter.spark_jobs.ranges import FIRST
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions, print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -94,7 +94,7 @@ def test_figures_are_those_of_a_dump(path: Path) -> None:
 
 def test_a_server_writes_more_between_the_two_passes(tmp_path: Path) -> None:
     data = bytearray((DATA / "recordings" / "mysql-payloads" / "bin.000001").read_bytes())
-    data[FIRST + 17] |= LOG_EVENT_BINLOG_IN_USE_F
+    data[FIRST_EVENT + 17] |= LOG_EVENT_BINLOG_IN_USE_F
     path = tmp_path / "bin.000001"
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any], label: str, **given: Any) -> Any:
