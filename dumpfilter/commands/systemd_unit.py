@@ -28,5 +28,10 @@ def systemd_unit_command() -> None:
         raise OptionError(
             f"{program} is missing: install dumpfilter with pip, for example into /opt/dumpfilter"
         )
+    if set(str(program)) & set("\\'\""):
+        raise OptionError(
+            f"{program}: systemd starts no program whose path has quotes or backslashes; install dumpfilter elsewhere"
+        )
+    path = str(program).replace("%", "%%")
     template = resources.files("dumpfilter.commands").joinpath(UNIT).read_text("utf-8")
-    typer.echo(template.replace("@PROGRAM@", str(program)), nl=False)
+    typer.echo(template.replace("@PROGRAM@", f'"{path}"' if " " in path else path), nl=False)

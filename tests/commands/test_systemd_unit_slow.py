@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,27 @@ def test_the_unit_starts_the_program_of_this_installation(unit: Path) -> None:
     assert subprocess.run([start[0], "--version"], capture_output=True, check=False).returncode == 0
     assert start[1] == "master --defaults-file=/etc/dumpfilter/my.cnf"
     assert "@" not in re.sub(r"[~=]@\w", "", unit.read_text()), "a place in the template is not filled"
+
+
+def test_a_path_with_spaces_and_percent_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "50% of my tools"
+    directory.mkdir()
+    for name in ("python", "dumpfilter"):
+        (directory / name).touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(directory / "python"))
+    path = tmp_path / UNIT
+    path.write_text(run("systemd-unit").stdout)
+    done = analyze("verify", path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_path_that_systemd_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my's").mkdir()
+    (tmp_path / "my's" / "dumpfilter").touch()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my's" / "python"))
+    done = run("systemd-unit")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/my's/dumpfilter: systemd starts no program" in done.stderr
 
 
 def test_systemd_understands_the_unit(unit: Path) -> None:
