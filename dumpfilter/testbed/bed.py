@@ -257,9 +257,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             directory=str(self.directory),
             pid=self.pid,
             nodes=nodes,
-            links={
-                name: link.status(counters[name]) for name, link in self.links.items() if name in counters
-            },
+            links={name: link.status(counters[name]) for name, link in self.links.items()},
             uptime=time.monotonic() - self._began,
         )
 

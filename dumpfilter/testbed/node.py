@@ -703,8 +703,8 @@ class TestbedNode(abc.ABC):
         """Keep the node's data ``seconds`` behind its sources; 0 ends the delay.
 
         ``seconds`` is added to the delay of the links to the node. For a real replica (MySQL or MariaDB server) it
-        becomes the delay of applying instead, rounded up to whole seconds. Raises TestbedError for a node that reads
-        files or nothing.
+        becomes the delay of applying instead, rounded up to whole seconds. Raises LinkError or OptionError for a time
+        that no link can have, and TestbedError for a node that reads files or nothing.
         """
         if not self.feeds:
             raise TestbedError(

@@ -43,7 +43,7 @@ from dumpfilter.testbed.servers import server as servers
 from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Kind, Node, NodeError, Workload, semantics_of
-from dumpfilter.topology.notations import toml_value
+from dumpfilter.topology.notations import link, toml_value
 
 # -- masters and slaves
 
@@ -487,9 +487,11 @@ class StartedServer(SqlNode):
         replication (``SOURCE_DELAY``). ``seconds`` is rounded up, because the option takes whole seconds only. 0 ends
         the delay.
 
-        Raises NodeIsDown for a server that does not run.
+        Raises NodeIsDown for a server that does not run, and OptionError for a time that no link can have.
         """
         self._check_running()
+        # A server that refuses the time would stay without replication.
+        seconds = link(delay=seconds).delay
         applies, delayed = not self._is_paused, self.server.dialect.delayed
         for feed in self.feeds:
             self.server.sql(*delayed(feed.channel, math.ceil(seconds), applies=applies))

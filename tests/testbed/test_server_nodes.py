@@ -1,10 +1,10 @@
-"""A server that runs already: the address for a master of the topology, and the binlog files."""
+"""Servers: the address of one that runs already, its binlog files, and a delay that no server takes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +12,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.errors import NodeIsDown
 from dumpfilter.testbed.node import Feed, Ground
-from dumpfilter.testbed.nodes import RunningServerNode
+from dumpfilter.testbed.nodes import RunningServerNode, StartedServer
 from dumpfilter.topology import Topology, make_topology, master, running, server
 
 URL = "mysql://repl@db1:3306/"
@@ -50,3 +50,18 @@ def test_the_binlog_files_of_a_running_server_are_those_of_its_first_master(tmp_
     # Without a master the lag of a replica is not known. Its status is.
     with pytest.raises(NodeIsDown, match="db: there are no binlog files"):
         node_of(tmp_path, make_topology(db, replica)).watched.files()
+
+
+@pytest.mark.parametrize("seconds", [-5.0, float("inf"), float("nan"), 2.0**31])
+def test_a_wrong_delay_reaches_no_server(seconds: float) -> None:
+    """A server would stop its replication, refuse the delay, and stay stopped."""
+    asked: list[Any] = []
+    dialect = SimpleNamespace(delayed=lambda channel, seconds, applies: [channel, seconds, applies])
+    told = SimpleNamespace(dialect=dialect, sql=lambda *statements: asked.append(statements))
+    node: Any = SimpleNamespace(
+        _check_running=lambda: None, _is_paused=False, server=told, feeds=[SimpleNamespace(channel="c")]
+    )
+    with pytest.raises(OptionError, match=r"^delay: "):
+        StartedServer._hold(node, seconds)
+    StartedServer._hold(node, 2.5)
+    assert asked == [("c", 3, True)]
