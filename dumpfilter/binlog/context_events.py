@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import BytesLike, Cursor, decode_name, encode_name
+from dumpfilter.binlog.events import CHECKSUM_LENGTH
 from dumpfilter.binlog.gtid_events import Xid, read_xid
 
 LAST_INSERT_ID_EVENT = 1
@@ -237,13 +238,17 @@ def decode_incident(body: BytesLike) -> Incident:
     """Decode the body of an Incident (26) event, with which a server tells that it could not log some changes. The body
     has u16 number, u8 length of the message, and the message.
 
-    Some servers leave out length and message. Raises BinlogCorrupt for another layout or an unknown number.
+    Some servers leave out length and message. MySQL with ``binlog_checksum=CRC32`` adds a second checksum to an
+    incident that it writes through a session's binlog cache, so that four bytes follow the message. Their content does
+    not matter. Raises BinlogCorrupt for another layout or an unknown number.
     """
     reader = Cursor(body, "Incident")
     number = reader.integer(2, "its number")
     if number > INCIDENT_LOST_EVENTS:
         raise BinlogCorrupt(f"Incident event: unknown number {number}")
     message = reader.name(1, "its message") if reader.left else ""
+    if reader.left == CHECKSUM_LENGTH:
+        reader.rest()
     reader.finish()
     return Incident(number, message)
 

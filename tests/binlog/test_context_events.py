@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.context_events import (
     DECIMAL_RESULT,
+    INCIDENT_LOST_EVENTS,
     INT_RESULT,
     LAST_INSERT_ID_EVENT,
     REAL_RESULT,
@@ -38,7 +39,7 @@ from dumpfilter.binlog.context_events import (
     decode_xid,
     encode_rotate,
 )
-from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType, is_sound
 from dumpfilter.binlog.gtid_events import Xid
 from tests.binlog.encoders import encode_intvar, encode_user_var
 from tests.binlog.plain_events import events
@@ -244,6 +245,19 @@ def test_events_that_no_recording_has() -> None:
     assert decode_incident(b"\1\0") == Incident(1, "")
     assert decode_heartbeat(b"bin.000007") == "bin.000007"
     assert decode_rows_query(b"\x08SELECT 1") == b"SELECT 1"
+
+
+def test_mysqls_incident_has_two_checksums() -> None:
+    """The session's binlog cache and the binlog file of MySQL 9.7.4 have each added a checksum to this event."""
+    event = bytes.fromhex("a7c40e6b1a0b00000057000000100a00000001") + b"\1\0"
+    event += b"\x39Non-transactional changes were not written to the binlog."
+    event += bytes.fromhex("55fb8195 99c148f3")
+    assert is_sound(event)
+    body = event[HEADER_LENGTH:-CHECKSUM_LENGTH]
+    told = "Non-transactional changes were not written to the binlog."
+    assert decode_incident(body) == Incident(INCIDENT_LOST_EVENTS, told)
+    with pytest.raises(BinlogCorrupt):
+        decode_incident(body + b"x")
 
 
 @pytest.mark.parametrize(

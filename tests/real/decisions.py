@@ -255,7 +255,7 @@ def transactions(server: RealServer) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for log, *_ in server.sql("SHOW BINARY LOGS"):
         for _, _, kind, _, _, info in shown(server, log):
-            if kind in ("Gtid", "Anonymous_Gtid", "Gtid_tagged"):
+            if kind in ("Gtid", "Anonymous_Gtid", "Gtid_tagged_log_event"):
                 text = re.sub(r"^(BEGIN )?(SET @@SESSION.GTID_NEXT= )?", "", info).strip("'")
                 found.append({"gtid": text, "events": []})
                 continue
