@@ -80,7 +80,7 @@ class Channel:
     files) and its two threads.
 
     Raises OptionError for invalid options and for options that contradict each other. Raises StateCorrupt when a file
-    in the directory is unusable.
+    in the directory is unusable, and OutputError when the directory or a file cannot be written.
     """
 
     def __init__(self, slave: Slave, info: S.SourceInfo) -> None:
@@ -94,7 +94,8 @@ class Channel:
             options.relay_dir / S.CHANNELS / _file_name(self.name) if self.name else options.relay_dir
         )
         """The directory of the channel's relay logs and state files."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        with files.writing(self.directory, doing="made"):
+            self.directory.mkdir(parents=True, exist_ok=True)
         self.target: Target = SummaryTarget()
         """The object to which the applier applies transactions."""
         self.measured = ChannelMeasurements()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.base.errors import DirectoryBusy, OptionError
+from dumpfilter.base.errors import DirectoryBusy, OptionError, OutputError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import ChannelFilters, fold_channel
@@ -226,6 +226,15 @@ def test_a_refused_source_changes_nothing(data: Path, tmp_path: Path) -> None:
         slave.restart()
         assert slave.channels == ["ch1"]
         assert slave.slave.get("ch1").info == before
+
+
+def test_a_channel_whose_directory_cannot_be_made(tmp_path: Path) -> None:
+    """The client got an unknown error, and the log the traceback of a defect."""
+    with driven(tmp_path / "s") as slave:
+        (tmp_path / "s" / "channels").touch()
+        with pytest.raises(OutputError, match=r"channels/ch1: cannot be made: Not a directory"):
+            slave.sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST='h' FOR CHANNEL 'ch1'")
+        assert slave.channels == slave.filters.channels == []
 
 
 def test_another_masters_files_are_read_from_the_first(tmp_path: Path) -> None:
