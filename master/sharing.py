@@ -256,7 +256,7 @@ class SharedReader:
         """Stop the threads that read the binlog and those that serve other requests."""
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
-        # A source that cannot be reached must not delay the end.
+        # A query of a source that does not answer ends by its timeout, for which only the end of the process waits.
         self._asker.shutdown(wait=False, cancel_futures=True)
 
     def waiter(self) -> Waiter:
