@@ -361,11 +361,10 @@ class ReplicaConnection(Connection):
         while True:
             entry, chosen = await self._choose_filter(peer)
             slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
+            # The filter may change between the choice and the entry into the register. The next entry replaces this
+            # one, and takes over the filters of the replica's earlier dumps.
             if entry in service.filters.entries:
                 break
-            # The filter changed between the choice and the entry into the register.
-            with contextlib.suppress(NotRegistered):
-                service.register.remove(slave.slave_id)
         audit_slave("replica", peer, peer.endpoint, rules=" ".join(map(str, chosen.rules)))
         await service.reader.serve(functools.partial(service.filter_warnings.log, slave))
         return slave

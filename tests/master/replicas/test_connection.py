@@ -19,8 +19,11 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.connection import ConsoleServer
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.dump.packets.protocol import frame
-from dumpfilter.master.config import ConnectBack
+from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.filter import Filter
+from dumpfilter.master.config import ConnectBack, ReplicaEntry
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.register import RegisteredSlave
 from dumpfilter.master.replica_filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.answers import ANNOTATE_ROWS
@@ -562,3 +565,31 @@ def test_a_replica_that_leaves_is_not_asked_for_its_filter(wait_for: WaitFor) ->
                 replica.event()
             replica.__exit__()
     assert sorted(asked) == list(range(1, _MOST_ASKED + 1))
+
+
+def test_a_filter_that_changes_while_a_replica_registers_leaves_its_earlier_filters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They decide about the ends of XA transactions that the replica has from its earlier dumps."""
+    with serving(MARIADB, [entry("all", ["--replicate-ignore-db=old"])]) as served:
+        filters, register = served.filters, served.server.service.register
+        stale = filters.entries[0].with_rules(["--replicate-ignore-db=stale"])
+        choose = filters.filter_for
+
+        def choose_late(peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
+            monkeypatch.setattr(filters, "filter_for", choose)
+            assert stale.filter is not None
+            return stale, stale.filter
+
+        def dump() -> RegisteredSlave:
+            with served.connect().greet(family="mariadb") as replica:
+                replica.dump(flags=3)
+                assert list(replica.events())
+            (slave,) = register.all()
+            return slave
+
+        old = dump().flags
+        register.change_filter(register.all()[0].slave_id, Filter.from_options(["--replicate-ignore-db=new"]))
+        filters.entries = (filters.entries[0].with_rules(["--replicate-ignore-db=new"]),)
+        monkeypatch.setattr(filters, "filter_for", choose_late)
+        assert old in dump().earlier
