@@ -189,7 +189,6 @@ class FileScanner:
         scanned at once).
         """
         self._max_opened = max_opened
-        self.format_description = format_description
         self._statements = statements
         self.prepared = prepared
         """The XA transactions that are prepared, and not yet committed or rolled back, after the last segment (the

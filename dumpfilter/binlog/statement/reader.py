@@ -274,9 +274,7 @@ def _add(reader: StatementReader, found: References, name: TableName) -> bool:
         name = DERIVED if reader.is_cte(name.table) else name
     if found.first is None:
         found.first = len(found.listed)
-        if found.whole or len(found.listed) == 0:
-            found.listed.append(name)
-    elif found.whole:
+    if found.whole or not found.listed:
         found.listed.append(name)
     found.top.append((name, alias))
     return True
