@@ -132,7 +132,7 @@ class BodyReader(StatementReader):
         if taken.kind is _SYMBOL:
             if taken.value == "(":
                 self._levels.append(self.token.word in QUERY)
-                self.ctes.append(set())
+                self.ctes.append({})
             elif taken.value == ")" and len(self._levels) > 1:
                 self._levels.pop()
                 self.ctes.pop()
@@ -140,7 +140,7 @@ class BodyReader(StatementReader):
                 self._is_sure = False
             elif taken.value == ";":
                 self._is_sure &= len(self._levels) == 1
-                self._levels, self.ctes = [True], [set()]
+                self._levels, self.ctes = [True], [{}]
         return taken
 
     def skip(self) -> int:
@@ -169,7 +169,7 @@ class BodyReader(StatementReader):
     def read_cte(self, name: str, *, is_recursive: bool) -> None:
         outer, was_in_cte = self.ctes, self._is_in_cte
         if is_recursive:
-            outer[-2].add(name)
+            self.define_cte(name, -2)
         if self.family == "mariadb" and not was_in_cte:
             # A WITH inside a subquery hides the common table expressions of the statement around it.
             self.ctes = outer[-2:]
@@ -177,7 +177,7 @@ class BodyReader(StatementReader):
         self.skip_parentheses()
         self._is_in_cte = was_in_cte
         self.ctes = outer[: len(self._levels)]
-        self.ctes[-1].add(name)
+        self.define_cte(name)
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
         names = tuple(name for name in names if not self._means_cte(name))

@@ -251,9 +251,12 @@ def _deleted_from(found: References, targets: Names) -> Names | None:
     ``found`` has the tables of the FROM clause. ``targets`` are the names or aliases of the tables to delete from. The
     result has the server's order, which is the order of the FROM clause.
     """
+    by_alias: dict[str, list[int]] = {}
+    for number, (_, alias) in enumerate(found.top):
+        by_alias.setdefault(alias.lower(), []).append(number)
     updated = set()
-    for target in targets:
-        meant = _tables_meant(found, target)
+    for target in dict.fromkeys(targets):
+        meant = _tables_meant(found, target, by_alias.get(target.table.lower(), []))
         if len(meant) > 1 and len(targets) == 1:
             # The target is no alias. So it is the table of that name in the current database.
             return targets
@@ -265,9 +268,9 @@ def _deleted_from(found: References, targets: Names) -> Names | None:
     return tuple(found.top[number][0] for number in sorted(updated))
 
 
-def _tables_meant(found: References, target: TableName) -> list[int]:
+def _tables_meant(found: References, target: TableName, named: list[int]) -> list[int]:
     """Return the indexes in ``found.top`` (the tables of a FROM clause) of the tables that a target of a DELETE may
-    mean.
+    mean. ``named`` are the indexes of the tables whose alias is the target's name, apart from case.
 
     The server's ``multi_delete_table_match`` compares a target without a database with aliases, and with the names of
     tables in the current database. Case counts unless lower_case_table_names is set. In that case two tables never
@@ -275,9 +278,8 @@ def _tables_meant(found: References, target: TableName) -> list[int]:
     """
     alike = [
         number
-        for number, (name, alias) in enumerate(found.top)
-        if alias.lower() == target.table.lower()
-        and (target.database is None or (alias == name.table and name.database == target.database))
+        for number in named
+        if target.database is None or found.top[number][0] == (target.database, found.top[number][1])
     ]
     exact = [number for number in alike if found.top[number][1] == target.table] or alike
     if target.database is not None or len(alike) == 1:

@@ -8,7 +8,6 @@ bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list (``mysql_execute_command
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -37,9 +36,10 @@ class StatementReader(TokenReader):
     def __init__(self, text: str, family: Family) -> None:
         super().__init__(text, dialect=BINLOG[family], most=MOST_TOKENS)
         self.family: Family = family
-        self.ctes: list[set[str]] = [set()]
-        """The names of the common table expressions that are visible at the cursor, one set for each level of
-        parentheses. MySQL compares these names like names of tables, MariaDB without regard to case.
+        self.ctes: list[dict[str, set[str]]] = [{}]
+        """The names of the common table expressions that are visible at the cursor, by their lower-case form. One
+        dictionary stands for each level of parentheses. MySQL compares these names like names of tables, MariaDB
+        without regard to case.
         """
         self._nested = 0
 
@@ -77,21 +77,29 @@ class StatementReader(TokenReader):
         itself. Only subclasses use ``is_recursive``.
         """
         self.skip_parentheses()
-        self.ctes[-1].add(name)
+        self.define_cte(name)
+
+    def define_cte(self, name: str, level: int = -1) -> None:
+        """Make the common table expression (WITH) ``name`` visible inside the parentheses with the index ``level`` in
+        ``ctes``.
+        """
+        self.ctes[level].setdefault(name.lower(), set()).add(name)
 
     def is_cte(self, name: str) -> bool:
         """Tell whether a name without a database means a common table expression (WITH) at this point of the statement.
         Otherwise the name means a table.
         """
-        visible = itertools.chain(*self.ctes)
-        return name in visible if self.family == "mysql" else self.may_be_cte(name)
+        if self.family == "mariadb":
+            return self.may_be_cte(name)
+        wanted = name.lower()
+        return any(name in level.get(wanted, ()) for level in self.ctes)
 
     def may_be_cte(self, name: str) -> bool:
         """Tell whether a name without a database equals the name of a visible common table expression (WITH), apart
         from case. Some servers compare such names without regard to case.
         """
         wanted = name.lower()
-        return any(cte.lower() == wanted for cte in itertools.chain(*self.ctes))
+        return any(wanted in level for level in self.ctes)
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
         """Receive from the parser the tables whose rows the statement may change, and the kinds of changes. This class

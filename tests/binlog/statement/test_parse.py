@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -628,3 +630,21 @@ def test_an_update_behind_a_common_table_expression(text: str) -> None:
 def test_a_delete_behind_a_common_table_expression() -> None:
     text = "WITH q AS (SELECT i FROM b) DELETE c, a FROM q JOIN a USING (i) JOIN c USING (i) WHERE a.i = 90"
     assert read_text(text).updated == (names("a", "c"),)
+
+
+_MANY = [f"a{number}" for number in range(24_000)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"DELETE {','.join(_MANY)} FROM {','.join(_MANY)}",
+        f"WITH {','.join(f'c{number} AS (SELECT 1)' for number in range(7000))} DELETE t FROM t,{','.join(_MANY)}",
+    ],
+    ids=["targets", "common table expressions"],
+)
+def test_many_names_take_linear_time(text: str) -> None:
+    """The scan of a master parses statements under a lock. Quadratic time would exceed the bound."""
+    begun = time.process_time()
+    assert parse_statement(text).updated is not None
+    assert time.process_time() - begun < 6
