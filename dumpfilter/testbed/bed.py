@@ -138,12 +138,12 @@ class Testbed(AbstractContextManager["Testbed"]):
         with ``hold=True`` (see :func:`up`). Without ``hold`` that has already happened at the start.
 
         Nodes that are recorded or generated binlogs begin to write their files, transaction by transaction. The times
-        of outages count from this call.
+        of outages count from this call. A node that was stopped begins when it is started.
         """
         for link in self.links.values():
             link.begin_outages()
         for node in self.nodes.values():
-            if isinstance(node, Files):
+            if isinstance(node, Files) and node.is_running:
                 node.replay.resume()
 
     # -- nodes and links
