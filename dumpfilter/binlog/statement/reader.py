@@ -41,6 +41,8 @@ class StatementReader(TokenReader):
         dictionary stands for each level of parentheses. MySQL compares these names like names of tables, MariaDB
         without regard to case.
         """
+        self._defined: set[str] = set()
+        """The lower-case names of all common table expressions so far. Most statements have none, at any level."""
         self._nested = 0
 
     def name(self) -> TableName | None:
@@ -84,6 +86,7 @@ class StatementReader(TokenReader):
         ``ctes``.
         """
         self.ctes[level].setdefault(name.lower(), set()).add(name)
+        self._defined.add(name.lower())
 
     def is_cte(self, name: str) -> bool:
         """Tell whether a name without a database means a common table expression (WITH) at this point of the statement.
@@ -91,15 +94,14 @@ class StatementReader(TokenReader):
         """
         if self.family == "mariadb":
             return self.may_be_cte(name)
-        wanted = name.lower()
-        return any(name in level.get(wanted, ()) for level in self.ctes)
+        return self.may_be_cte(name) and any(name in level.get(name.lower(), ()) for level in self.ctes)
 
     def may_be_cte(self, name: str) -> bool:
         """Tell whether a name without a database equals the name of a visible common table expression (WITH), apart
         from case. Some servers compare such names without regard to case.
         """
         wanted = name.lower()
-        return any(wanted in level for level in self.ctes)
+        return wanted in self._defined and any(wanted in level for level in self.ctes)
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
         """Receive from the parser the tables whose rows the statement may change, and the kinds of changes. This class

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -310,3 +312,10 @@ WORDS = st.sampled_from(
 def test_any_text_is_read_to_its_end(words: list[str]) -> None:
     found = mentions(" ".join(words))
     assert {name for name, _ in found.changed} <= set(found.tables)
+
+
+def test_deep_nesting_takes_linear_time() -> None:
+    """Quadratic time would exceed the bound."""
+    begun = time.process_time()
+    assert mentions("SELECT * FROM a WHERE x IN (" * 12_000).tables == (TableName(None, "a"),)
+    assert time.process_time() - begun < 6
