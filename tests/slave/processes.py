@@ -27,7 +27,7 @@ preload("master", "slave")
 gc.freeze()  # Collections of the children leave out these objects, which stay in shared pages.
 gc.enable()
 assert threading.active_count() == 1, "a fork would lose the other threads"
-for line in sys.stdin:
+for line in sys.stdin.buffer:  # main() changes sys.stdin, which must not have been read
     order = json.loads(line)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     pid = os.fork()
