@@ -40,7 +40,7 @@ value is :data:`ALWAYS` when the master sends some of the transaction's events t
 NONE_PREPARED: Prepared = MappingProxyType({})
 
 _END = re.compile(
-    rb"XA\s+(?:COMMIT|ROLLBACK)\s+X'((?:[0-9a-f]{2})*)'\s*,\s*X'((?:[0-9a-f]{2})*)'\s*,\s*(-?\d{1,10})\s*",
+    rb"XA\s+(?:COMMIT|ROLLBACK)\s+X'((?:[0-9a-f]{2})*)'\s*,\s*X'((?:[0-9a-f]{2})*)'\s*,\s*(-?\d{1,20})\s*",
     re.IGNORECASE,
 )
 

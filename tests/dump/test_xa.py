@@ -315,6 +315,8 @@ def test_the_sign_of_a_format_id_does_not_matter() -> None:
     [
         (b"XA COMMIT X'6162',X'',1", Xid(1, b"ab", b"")),
         (b"xa rollback X'FF' , X'00aa' , 4294967295 ", Xid(4294967295, b"\xff", b"\0\xaa")),
+        # MySQL 9.7 writes 1215752191 to the XA_prepare event of this transaction.
+        (b"XA COMMIT X'67',X'62',99999999999", Xid(1215752191, b"g", b"b")),
         (b"XA COMMIT X'616',X'',1", None),
         (b"XA COMMIT 'ab'", None),
         (b"XA COMMIT X'',X''," + b"1" * 5000, None),
