@@ -11,6 +11,7 @@ import functools
 import os
 import stat
 import sys
+import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -663,6 +664,8 @@ class BinlogSet:
     ) -> None:
         self.index = index
         self.end = end
+        self._refreshing = threading.Lock()
+        """The lock that :meth:`refresh` holds, so that no older list of files takes the place of a newer one."""
         self._paths: dict[str, Path | str] = {}
         for path in paths:
             name = path.name if isinstance(path, Path) else file_name(path)
@@ -734,35 +737,36 @@ class BinlogSet:
         """
         if self.index is None:
             return False
-        try:
-            with self._reading():
-                lines = read_index(self.index)
-        except BinlogMissing:
-            if self._paths and _is_gone(self.index):
-                # A server deletes its index file before it writes the new one. A missing index file therefore appears
-                # again.
+        with self._refreshing:
+            try:
+                with self._reading():
+                    lines = read_index(self.index)
+            except BinlogMissing:
+                if self._paths and _is_gone(self.index):
+                    # A server deletes its index file before it writes the new one. A missing index file therefore
+                    # appears again.
+                    return False
+                raise
+            paths: dict[str, Path | str] = {}
+            for number, name in enumerate(lines):
+                # A server may still be writing the last line of the index file. Without its line end, the line counts
+                # only if its file exists.
+                path = self._named(name, is_last=number == len(lines) - 1) if name else None
+                if path is not None and paths.setdefault(path.name, path) != path:
+                    raise BinlogCorrupt(
+                        f"the index names two files {path.name}: {paths[path.name]} and {path}; "
+                        "a binlog set needs a different name for each file",
+                        file=str(self.index),
+                    )
+            if self.end is not None:
+                # The writer names a file in the index before it publishes a position in the file.
+                newest = _order(self.end.position[0])
+                paths = {name: path for name, path in paths.items() if _order(name) <= newest}
+            if not paths:
                 return False
-            raise
-        paths: dict[str, Path | str] = {}
-        for number, name in enumerate(lines):
-            # A server may still be writing the last line of the index file. Without its line end, the line counts only
-            # if its file exists.
-            path = self._named(name, is_last=number == len(lines) - 1) if name else None
-            if path is not None and paths.setdefault(path.name, path) != path:
-                raise BinlogCorrupt(
-                    f"the index names two files {path.name}: {paths[path.name]} and {path}; "
-                    "a binlog set needs a different name for each file",
-                    file=str(self.index),
-                )
-        if self.end is not None:
-            # The writer names a file in the index before it publishes a position in the file.
-            newest = _order(self.end.position[0])
-            paths = {name: path for name, path in paths.items() if _order(name) <= newest}
-        if not paths:
-            return False
-        changed = list(paths) != list(self._paths)
-        self._paths = paths
-        return changed
+            changed = list(paths) != list(self._paths)
+            self._paths = paths
+            return changed
 
     def _named(self, name: str, *, is_last: bool) -> Path | None:
         """Return the path of the binlog file ``name``, as a line of the index file names it. If no file has this path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.index import fileset
 from dumpfilter.index.fileset import (
     BinlogFile,
     BinlogSet,
@@ -35,6 +37,7 @@ from dumpfilter.index.fileset import (
     find_index,
     gtids_before,
 )
+from dumpfilter.index.index_file import read_index
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.slave.relay_log import header_bytes
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, _Builder, binlogs, query_body
@@ -135,6 +138,33 @@ class TestIndex:
         with pytest.raises(BinlogMissing, match=r"it has bin[.]000002 to bin[.]000002") as raised:
             found.path("bin.000001")
         assert raised.value.file == "bin.000001"
+
+    def test_a_slow_refresh_of_another_thread_does_not_bring_the_old_list_back(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A dump would end with the error that the new file is not there, at which slaves stop."""
+        index = _set(tmp_path, "bin.000001\n", "bin.000001", "bin.000002")
+        found = BinlogSet.open(index)
+        has_read, may_go_on = threading.Event(), threading.Event()
+
+        def read_slowly(path: Path) -> list[str]:
+            lines = read_index(path)
+            if not has_read.is_set():
+                has_read.set()
+                may_go_on.wait()
+            return lines
+
+        monkeypatch.setattr(fileset, "read_index", read_slowly)
+        slow, quick = threading.Thread(target=found.refresh), threading.Thread(target=found.refresh)
+        slow.start()
+        has_read.wait()
+        index.write_text("bin.000001\nbin.000002\n")
+        quick.start()
+        quick.join(0.2)
+        may_go_on.set()
+        for thread in (slow, quick):
+            thread.join()
+        assert found.names == ["bin.000001", "bin.000002"]
 
     def test_after_a_purged_file(self, tmp_path: Path) -> None:
         index = _set(tmp_path, "bin.000001\n", *(f"bin.00000{number}" for number in range(1, 5)))
