@@ -253,7 +253,9 @@ class StoreExpiry:
             return []
         self._failed = ""
         self._service.store.forget_files(gone)
-        log.info("store expired", first=gone[0], last=gone[-1], files=len(gone))
+        # An operator may have purged the same files meanwhile.
+        if gone:
+            log.info("store expired", first=gone[0], last=gone[-1], files=len(gone))
         return gone
 
     def _beyond(self, names: list[str]) -> int:

@@ -8,13 +8,15 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.filter.filter import Filter
-from dumpfilter.master.purge import StoreExpiry
+from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.master.purge import StoreExpiry, purge
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
@@ -65,6 +67,17 @@ def test_the_oldest_files_go_until_the_store_is_small_enough(server: MasterServe
     assert left_after(server, nbytes=total) == NAMES
     assert left_after(server, nbytes=total - 1) == NAMES[1:]
     assert left_after(server, nbytes=1) == NAMES[2:]
+
+
+def test_an_operator_may_purge_the_same_files_at_the_same_time(
+    server: MasterServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_the_operator(binlogs: BinlogSet, **bounds: Any) -> object:
+        purge(binlogs, **bounds)
+        return purge(binlogs, **bounds)
+
+    monkeypatch.setattr("dumpfilter.master.purge.purge", after_the_operator)
+    assert left_after(server, seconds=15 * DAY) == NAMES[2:]
 
 
 def test_files_stay_for_a_slave_that_is_gone_and_the_log_says_so_once(server: MasterServer) -> None:
