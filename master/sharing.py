@@ -313,8 +313,11 @@ class SharedReader:
         question = self._question
         if question is None or question.running() or question.done():
             question = self._question = self._asker.submit(upstream)
+        answer = asyncio.wrap_future(question)
+        # The loop would log an error for which a caller that has ended no longer waits.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         # The end of one caller must not cancel the question of the others.
-        return await asyncio.shield(asyncio.wrap_future(question))
+        return await asyncio.shield(answer)
 
     async def step(self, place: DumpPlace, seconds: float, waiter: Waiter) -> Step | CommitStep | None:
         """Return the next step (chunks, which are messages) of a dump. The step begins at ``place``, the dump's

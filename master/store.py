@@ -194,8 +194,11 @@ class Watcher:
         """
         if self.is_told or self._thread is not None or self._closed:
             return
-        self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
+        # The system may give the process no more threads. The next dump that waits tries again.
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """Stop the thread that checks the binlog set. The thread does not start again."""

@@ -39,7 +39,7 @@ from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.indexed_file import NotCached
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.store import BinlogStore, Logged
 from dumpfilter.master.who import Peer
 from tests.dump.test_payload import made
 from tests.strategies import DIALECTS
@@ -127,6 +127,35 @@ def test_the_logged_gtids_do_not_keep_a_purged_file_open(store: BinlogStore) -> 
     index.write_text(f"./{first}\n./{last}\n")
     store.refresh()
     assert f"{purge_first(store)} (deleted)" not in open_files()
+
+
+def test_the_loop_logs_no_error_of_a_source_for_which_nobody_waits(store: BinlogStore) -> None:
+    """A replica may leave while the master asks a source that cannot be reached."""
+
+    async def ask() -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        asked, left = threading.Event(), threading.Event()
+
+        def upstream() -> Logged:
+            asked.set()
+            left.wait()
+            raise DumpfilterError("the source cannot be reached")
+
+        async with shared(store) as reader:
+            asking = asyncio.create_task(reader.ask_source(upstream))
+            await asyncio.to_thread(asked.wait)
+            asking.cancel()
+            await asyncio.wait([asking])
+            del asking
+            left.set()
+            # The thread tells the loop of this error before it takes the next question.
+            with pytest.raises(DumpfilterError):
+                await reader.ask_source(upstream)
+            gc.collect()
+        assert not errors
+
+    asyncio.run(asyncio.wait_for(ask(), 60))
 
 
 def test_a_step_counts_the_compressed_transactions_that_it_changes(tmp_path: Path) -> None:

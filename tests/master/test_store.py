@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -298,6 +299,23 @@ def test_without_inotify_the_watcher_looks_again_and_again(
         wait_for(lambda: watcher.generation == 1)
         path.write_bytes(b"x")
         wait_for(lambda: watcher.generation == 2)
+    finally:
+        watcher.close()
+
+
+def test_a_watcher_without_a_thread_begins_when_the_next_dump_waits(
+    monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    def without_threads(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    watcher = Watcher(lambda: 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", without_threads)
+        watcher.start()
+    try:
+        watcher.start()
+        wait_for(lambda: watcher.generation == 1)
     finally:
         watcher.close()
 
