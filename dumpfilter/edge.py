@@ -23,7 +23,6 @@ from typing import Any
 
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.logs import logger
-from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.port import ConnectionDirectory
@@ -147,10 +146,8 @@ class ServedChannel(DumpFilterService):
             raise BinlogUnreadable(
                 "the slave has received nothing from its master yet; try again later", momentary=True
             )
-        info = channel.info
-        is_complete = info.auto_position or not info.log_file or info.log_pos <= FIRST_EVENT
         binlogs = BinlogSet.from_index(channel.directory / f"{BASENAME}.index", self._end)
-        store = BinlogStore(binlogs, is_complete=is_complete, subjects=self.subjects)
+        store = BinlogStore(binlogs, subjects=self.subjects)
         try:
             # How names are compared is known only now. The file may have changed since the start.
             if self.load is not None:

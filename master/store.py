@@ -298,8 +298,6 @@ class BinlogStore:
         cache_bytes: the limit on the memory for scan results, bytes.
         max_opened: the uncompressed size up to which compressed transactions are opened and filtered, bytes. Larger
             ones are sent whole.
-        is_complete: False for the relay log of a slave that began at a position inside one of its master's files,
-            without GTIDs. Such a relay log may not tell which GTIDs came before.
         subjects: a register of tables and statements with their numbers, shared with another set; None: a new register.
     """
 
@@ -310,7 +308,6 @@ class BinlogStore:
         verify: bool = True,
         cache_bytes: int = CACHE_BYTES,
         max_opened: int = MAX_OPENED,
-        is_complete: bool = True,
         subjects: Subjects | None = None,
     ) -> None:
         self.binlogs = source if isinstance(source, BinlogSet) else BinlogSet.open(source)
@@ -318,7 +315,6 @@ class BinlogStore:
         self.sources = SourceNumbers()
         self._verify = verify
         self._max_opened = max_opened
-        self._is_complete = is_complete
         self._files: dict[str, IndexedFile] = {}
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -619,7 +615,7 @@ class BinlogStore:
         if self.binlogs.end is not None:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
             return
-        before = self.previous_gtids(following)
+        before = gtids_before(self.open_file(following).file).all
         have = gtids_before(indexed.file).all
         if before is None or have is None:
             return
@@ -637,17 +633,17 @@ class BinlogStore:
         """Return the GTIDs of all transactions before the binlog file ``name``, at which a dump may begin.
 
         The Previous_gtids or Gtid_list event at the beginning of the file lists these GTIDs. Return None for a file
-        without such an event, unless the binlog set is an incomplete relay log (``is_complete`` False).
+        without such an event, unless the binlog set is an incomplete relay log.
 
-        An incomplete relay log is that of a slave that began at a position inside one of its master's files. For a file
-        without the event, the method looks for the next relay log file with a Previous_gtids event. It returns the
-        GTIDs of this event without the GTIDs that the slave itself had received before that file. The rest are the
-        GTIDs of transactions before the relay log began. Raises PositionError if no later file has the event.
+        An incomplete relay log begins at a position inside a file of the slave's master. For a file without the event,
+        the method looks for the next relay log file with a Previous_gtids event. It returns the GTIDs of this event
+        without the GTIDs that the slave itself had received before that file. The rest are the GTIDs of transactions
+        before the relay log began. Raises PositionError if no later file has the event.
         """
-        before = gtids_before(self.open_file(name).file).all
-        if before is not None or self._is_complete:
-            return before
         names = self.binlogs.names
+        before = gtids_before(self.open_file(name).file).all
+        if before is not None or self.open_file(names[0]).file.is_whole:
+            return before
         for later in names[names.index(name) + 1 :]:
             logged, received, _ = gtids_before(self.open_file(later).file)
             # MariaDB's positions do not tell where the slave began.

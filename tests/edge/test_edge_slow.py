@@ -27,7 +27,7 @@ from tests.edge.edges import USER, Edged, Follower, edged
 from tests.master.replicas.serving import PASSWORD, Replica
 from tests.master.replicas.serving import UUID as REPLICA_UUID
 from tests.master.test_relay_plans import Streamed
-from tests.slave.driven import UUID, Master, serving, wait_until
+from tests.slave.driven import UUID, Master, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.support import DATA
 
@@ -272,19 +272,29 @@ def test_a_slave_that_began_inside_a_file_knows_the_gtids_before_from_the_next_f
         assert follower.order == [f"{UUID}:{number}" for number in range(int(before) + 1, 75)]
 
 
-def test_a_slave_in_the_middle_of_its_first_file_refuses_replicas(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", ["", "SOURCE_AUTO_POSITION=1"])
+def test_a_slave_in_the_middle_of_its_first_file_refuses_replicas(tmp_path: Path, later: str) -> None:
+    """The slave does so even if its configuration no longer names the position at which it began."""
     copy = GrowingCopy(MYSQL, tmp_path / "binlog", seed=5)
     copy.more(15)
     with serving(tmp_path / "binlog") as running, edged(tmp_path / "slave") as edge:
         start = {"SOURCE_LOG_FILE": "'bin.000001'", "SOURCE_LOG_POS": "2337"}
         follow(edge, running, SOURCE_AUTO_POSITION="0", **start)
-        edge.driven.catch_up(running, executed=False)
+        edge.driven.sql("START REPLICA SQL_THREAD")
+        edge.driven.catch_up(running)
+        if later:
+            edge.driven.sql("STOP REPLICA")
+            edge.driven.sql(f"CHANGE REPLICATION SOURCE TO {later}")
         with edge.connect() as replica:
             replica.greet(uuid=REPLICA_UUID)
             replica.register(7)
             replica.dump_gtid(encode_previous_gtids(MysqlGtidSet()))
             with pytest.raises(pymysql.err.MySQLError, match="does not know which GTIDs came before"):
                 replica.event()
+    with serving(tmp_path / "slave" / "relay-bin.index") as copied, driven(tmp_path / "below") as below:
+        below.follow(copied, SOURCE_AUTO_POSITION="1")
+        below.sql("START REPLICA")
+        wait_until(lambda: "does not know which GTIDs came before" in below.status()["Last_IO_Error"])
 
 
 def test_a_mysql_replica_needs_gtids(master: Master, tmp_path: Path) -> None:
