@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -38,12 +39,12 @@ class ServiceManager:
         """
         if not self._address:
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            try:
-                sender.sendto("\n".join(messages).encode(), self._address)
-            except OSError:
-                # The process serves as well without a manager that listens.
-                return
+        # The process serves as well without a manager that listens. It may also have no file descriptor left.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+        ):
+            sender.sendto("\n".join(messages).encode(), self._address)
 
     def reloading(self) -> None:
         """Tell systemd that this process reads its configuration again. The message :data:`READY` ends the reload."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -89,3 +90,17 @@ def test_nothing_is_sent_that_nobody_wants(
 def test_a_manager_that_is_gone_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     ServiceManager().tell(READY)
+
+
+def test_a_process_without_file_descriptors_goes_on(manager_socket: socket.socket) -> None:
+    manager = ServiceManager()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The lowest descriptor that is free, and all after it, are beyond this limit.
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        manager.tell(READY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert received(manager_socket) == []
