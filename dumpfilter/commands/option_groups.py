@@ -11,7 +11,6 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -282,8 +281,14 @@ def make_password(path: Path) -> None:
     Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
     try:
-        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as new:
+        if path.exists():
+            return
+        # The link makes the file appear with the whole password. An empty file would let users in without one.
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8") as new:
             new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
+            new.flush()
+            os.fsync(new.fileno())
+            os.link(new.name, path)
     except FileExistsError:
         pass
     except OSError as error:
