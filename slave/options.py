@@ -174,6 +174,15 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
     """A TOML file. Its replica tables name the users and filters of replicas, its user tables the users of slaves
     (docs/edge.md)."""
 
+    def check(self) -> None:
+        """Raise OptionError for an option that has no effect, because the port to which it belongs is not given."""
+        if not self.serve_port:
+            self.refuse(["serve_port_file"], "needs --serve-port")
+        if not self.replica_port:
+            self.refuse(["replica_port_file"], "needs --replica-port")
+        if not (self.serve_port or self.replica_port):
+            self.refuse(["config"], "has the users of --serve-port and --replica-port: give one of them, too")
+
 
 def values_of_channels(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """Return the value of each channel by the channel's name, from arguments of an option such as ``m1=3310``. An

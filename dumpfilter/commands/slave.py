@@ -114,6 +114,7 @@ def slave_command(
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(protection, tls)
     edge = None
+    replicas.check()
     if replicas.serve_port or replicas.replica_port:
         from dumpfilter.base.security.listening import Endpoint
         from dumpfilter.edge import Edge
