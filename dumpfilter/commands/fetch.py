@@ -20,7 +20,7 @@ class FetchSettings(Settings):
     """Directory for the files and their index. If it has files of this server, the fetch continues after them."""
     stop_never: bool = False
     """Wait for new events, until Ctrl-C or SIGTERM."""
-    first: str = setting("oldest", "--from", metavar="FILE")
+    first: str = setting("", "--from", metavar="FILE", show_default="oldest")
     """The file at which a new directory begins, or oldest or newest."""
     last: str = setting("", "--to", metavar="FILE")
     """The last file to fetch. Without it all."""
@@ -55,6 +55,8 @@ def fetch_command(given: FetchSettings, logs: shared.LogOptions) -> None:
     from dumpfilter.receiver.url import parse_source_url
 
     url = parse_source_url(given.source)
+    in_address = [name for name in ("first", "last") if getattr(url, name)]
+    given.refuse(in_address, "stands beside the same option of the address; give one of them")
     url = url.model_copy(update={"first": url.first or given.first, "last": url.last or given.last})
     retries = (0 if given.stop_never else 10) if given.retry_count is None else given.retry_count
     terminal = Console(stderr=True, highlight=False)

@@ -682,6 +682,8 @@ class Follower:
         store: the open directory to which the received files are written.
         options: when the follower ends, and how often it tries again.
         on_progress: called after writes, in the thread of :meth:`run`.
+
+    The constructor raises OptionError if ``url`` names a first or last file that no binlog file can have as its name.
     """
 
     def __init__(
@@ -692,6 +694,12 @@ class Follower:
         *,
         on_progress: Callable[[], None] = lambda: None,
     ) -> None:
+        first = "" if url.first in ("oldest", "newest") else url.first
+        for option, name in (("from", first), ("to", url.last)):
+            if name and not is_binlog_name(name):
+                raise E.OptionError(
+                    f"{url}: {option}={name}: no name of a binlog file, such as binlog.000012"
+                )
         self.url = url
         self.store = store
         self.progress = Progress()
@@ -835,8 +843,8 @@ class Follower:
         """Return the first and the last file to receive, from the URL's options ``from`` and ``to``.
 
         Only an empty store (directory of received files) begins at the first file. An empty name stands for the
-        source's oldest file, or for no last file. ``facts`` has the source's files. Raises OptionError for a name that
-        no binlog file has, and for a file from which the store cannot continue.
+        source's oldest file, or for no last file. ``facts`` has the source's files. Raises OptionError for a file from
+        which the store cannot continue.
         """
         first, last = "" if self.url.first == "oldest" else self.url.first, self.url.last
         if first == "newest":
@@ -846,11 +854,6 @@ class Follower:
                     "(MySQL) or BINLOG MONITOR (MariaDB)"
                 )
             first = facts.logs[-1][0]
-        for option, name in (("from", first), ("to", last)):
-            if name and not is_binlog_name(name):
-                raise E.OptionError(
-                    f"{self.url}: {option}={name}: no name of a binlog file, such as binlog.000012"
-                )
         names = self.store.names
         if self.url.first not in ("", "oldest", "newest") and names and first not in names:
             raise E.OptionError(

@@ -67,7 +67,8 @@ def test_from_and_to(source: FakeSource, tmp_path: Path, option: str, value: str
         ("mysql://u:Xq7secret@h/", 2, "password-file"),
         ("bin.index", 2, "begins with mysql://"),
         ("mysql://u@127.0.0.1:1/", 3, "cannot be reached"),
-        ("mysql://u@127.0.0.1:1/?to=x", 3, "cannot be reached"),
+        ("mysql://u@127.0.0.1:1/?to=x", 2, "to=x: no name of a binlog file"),
+        ("mysql://u@127.0.0.1:1/?from=x", 2, "from=x: no name of a binlog file"),
     ],
 )
 def test_errors_are_one_line(tmp_path: Path, address: str, code: int, text: str) -> None:
@@ -105,6 +106,14 @@ def test_commands_read_a_running_server(
         (["master", "x.index", "--store", "y"], "goes with the address"),
         (["master", "mysql://u@h/", "x.index", "--store", "y"], "name one server"),
         (["master", "mysql://u@h/?to=b.000001", "--store", "y"], "leave out to=b.000001"),
+        (
+            ["fetch", "mysql://u@h/?to=b.000001", "--to", "b.000002", "--output", "o"],
+            "--to stands beside the same option",
+        ),
+        (
+            ["fetch", "mysql://u@h/?from=newest", "--from", "oldest", "--output", "o"],
+            "--from stands beside the same option",
+        ),
     ],
 )
 def test_wrong_combinations(
