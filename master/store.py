@@ -34,7 +34,7 @@ from dumpfilter.base.files import committed
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import unreadable
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, add_transactions, gtids_before, identity_of
@@ -611,6 +611,9 @@ class BinlogStore:
         The check is for a file that ends without Rotate or Stop event, because the file was truncated or its server
         crashed. The check passes if one of the files does not list the GTIDs before it, and for a relay log that this
         process writes.
+
+        MariaDB's list has only the last GTID of each domain and server. Lower numbers need not exist, since a session
+        can set gtid_seq_no.
         """
         if self.binlogs.end is not None:
             # The slave that writes the set checks it. The head of each file tells the size of the file before.
@@ -621,9 +624,13 @@ class BinlogStore:
             return
         for segment in self.segments(indexed.name):
             add_transactions(have, segment, self.sources)
-        if not have.issuperset(before):
+        if isinstance(before, MariadbGtidSet):
+            lost = ",".join(str(gtid) for gtid in before.gtids() if gtid not in have)
+        else:
+            lost = str(before - have)
+        if lost:
             raise BinlogTruncated(
-                f"the file ends before {before - have}, which {following} says came before it; "
+                f"the file ends before {lost}, which {following} says came before it; "
                 "fetch it again from the server",
                 file=indexed.name,
                 position=indexed.scanned_to,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.errors import BinlogUnreadable, ConnectionLost, PositionError
+from dumpfilter.base.errors import BinlogTruncated, BinlogUnreadable, ConnectionLost, PositionError
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
-from dumpfilter.binlog.gtid import empty_set, parse_gtid_set
+from dumpfilter.binlog.gtid import MariadbGtid, empty_set, parse_gtid_set
+from dumpfilter.binlog.gtid_events import GtidList, encode_gtid_list
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.master import dump_start
 from dumpfilter.master.dump_start import (
@@ -264,4 +265,28 @@ def test_a_replica_may_have_the_gtid_before_the_first_of_the_binlog(tmp_path: Pa
     store = BinlogStore(tmp_path / "bin.000001")
     wanted = {number: Wanted(parse_gtid_set(f"0-99-{number}", "mariadb")) for number in (3, 4, 5)}
     assert [number for number, one in wanted.items() if _ahead(one, store, "") is None] == [4]
+    store.close()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_domain_may_begin_with_any_number_before_a_crash(lost: bool, tmp_path: Path) -> None:
+    """A session has set gtid_seq_no to 47000, and its server was killed, so that the file has no Rotate event."""
+    made = [(5, 0), (47000, 6), *([] if lost else [(47001, 6)])]
+    heads = (), (MariadbGtid(0, 11, 5), MariadbGtid(6, 11, 47001))
+    for name, gtids, head in zip(("bin.000001", "bin.000002"), (made, ()), heads, strict=True):
+        builder = _Builder(next(dialect for dialect in DIALECTS if dialect.family == "mariadb"))
+        builder.add(EventType.GTID_LIST, encode_gtid_list(GtidList(head)))
+        for number, domain in gtids:
+            builder.add(EventType.MARIADB_GTID, struct.pack("<QIB6x", number, domain, 0))
+            builder.add(EventType.XID, bytes(8))
+        (tmp_path / name).write_bytes(builder.data)
+    (tmp_path / "bin.index").write_text("bin.000001\nbin.000002\n")
+    store = BinlogStore(tmp_path / "bin.index")
+    first = store.open_file("bin.000001")
+    first.prepared_at_end()
+    if lost:
+        with pytest.raises(BinlogTruncated, match="ends before 6-11-47001, which"):
+            store.file_following(first)
+    else:
+        assert store.file_following(first) == "bin.000002"
     store.close()
