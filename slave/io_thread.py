@@ -238,12 +238,13 @@ class IoThread(ChannelThread):
             self._watch(call, self._patience(request))
             self._registration = stub, answer.slave_id
             self.connected = True
-            self._owner.connected(answer)
-            self.counters.count_connection()
-            self.state = "Waiting for source to send event"
             try:
+                self._owner.connected(answer)
+                self.counters.count_connection()
+                self.state = "Waiting for source to send event"
                 self._receive(call)
             finally:
+                connection.end_stream(call)
                 self._registration = None
             if self.ended or self.stopping:
                 self._unregister(stub, answer.slave_id)
@@ -357,7 +358,6 @@ class IoThread(ChannelThread):
             if not self.stopping:
                 raise
         finally:
-            connection.end_stream(call)
             self._stream_rate = _rate(size, time.monotonic() - begun)
 
     def _reason_to_retry(self, error: Exception) -> str:

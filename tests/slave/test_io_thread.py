@@ -276,13 +276,17 @@ def connections(port):
     return sum(local.endswith(f":{port:04X}") and state == "01" for _, local, _, state, *_ in rows)
 
 
-@pytest.mark.parametrize("ending", ["stop", "error of the slave", "unreadable message"])
+@pytest.mark.parametrize(
+    "ending", ["stop", "error of the slave", "unstored registration", "unreadable message"]
+)
 def test_a_stream_that_the_slave_ends_leaves_no_connection(served, tmp_path, monkeypatch, ending):
     servicer = served([(10**9, "silence")])
     thread = make_thread(tmp_path / "s", servicer.port, once=False, retry_count=1)
     if ending == "unreadable message":
         # gRPC turns each error into the status INTERNAL.
         monkeypatch.setattr(Received, "parse", lambda message: 1 / 0)
+    elif ending == "unstored registration":
+        monkeypatch.setattr(thread._owner, "connected", lambda answer: 1 / 0)
     elif ending != "stop":
         monkeypatch.setattr(thread.counters, "count_chunk", lambda *chunk: 1 / 0)
     else:
