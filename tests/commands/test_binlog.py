@@ -143,6 +143,9 @@ def test_the_parts_of_a_set_are_the_whole() -> None:
         outside = gtids(printed(first, f"--exclude-gtids={gtid_set if gtid_set else some}"))
         assert inside == (every[:9] if files is MARIADB else every[3:9])
         assert sorted(inside + outside) == sorted(every)
+        # A script's variable may be empty. mysqlbinlog then prints no transaction, either.
+        assert gtids(printed(first, "--include-gtids=")) == []
+        assert gtids(printed(first, "--exclude-gtids=")) == every
 
 
 def test_moments_are_of_whole_transactions() -> None:

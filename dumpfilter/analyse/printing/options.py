@@ -30,9 +30,10 @@ class Base64Output(enum.Enum):
 
 
 class SelectionOptions(Settings, panel="Selection"):
-    """The positions, times and GTIDs between which a command reads a binlog set. An empty text sets no limit.
+    """The positions, times and GTIDs between which a command reads a binlog set.
 
-    The values are not parsed here, because their syntax depends on whether MySQL or MariaDB wrote the binlog.
+    An empty position or time sets no limit. The values are not parsed here, because their syntax depends on whether
+    MySQL or MariaDB wrote the binlog.
     """
 
     start_position: str = setting("", metavar="BYTES|GTIDS")
@@ -47,9 +48,9 @@ class SelectionOptions(Settings, panel="Selection"):
     """Begin with the first transaction at or after this local time."""
     stop_datetime: str = setting("", metavar="DATETIME")
     """Stop before the first transaction at or after this local time."""
-    include_gtids: str = setting("", metavar="GTIDS")
-    """Select only transactions with these GTIDs."""
-    exclude_gtids: str = setting("", metavar="GTIDS")
+    include_gtids: str | None = setting(None, metavar="GTIDS")
+    """Select only transactions with these GTIDs, and none if the set is empty."""
+    exclude_gtids: str | None = setting(None, metavar="GTIDS")
     """Select no transactions with these GTIDs."""
 
 

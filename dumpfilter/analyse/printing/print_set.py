@@ -223,8 +223,8 @@ def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidS
     return None, gtids
 
 
-def _gtids(text: str, option: str, family: Family) -> GtidSet | None:
-    if not text:
+def _gtids(text: str | None, option: str, family: Family) -> GtidSet | None:
+    if text is None:
         return None
     try:
         return parse_gtid_set(text, family)
