@@ -147,7 +147,9 @@ def run_slave(
             raise OptionError(
                 "there is no channel: give --master, or --console-port and configure one by statements"
             )
-        with ExitStack() as stack:
+        with ExitStack() as stack, ExitStack() as starting:
+            # As on a server, the statements of clients wait until the threads have started.
+            starting.enter_context(slave.lock)
             if console is not None:
                 tls = console.tls or kept_tls(options.relay_dir, console.host, console.ca)
                 endpoint = replace(console, tls=tls)
@@ -165,6 +167,7 @@ def run_slave(
                 signal.signal(signal.SIGTERM, signal.default_int_handler)
                 if not options.skip_replica_start:
                     slave.start()
+                starting.close()
                 if console is None or (options.once and not options.skip_replica_start):
                     slave.wait()
                 else:
