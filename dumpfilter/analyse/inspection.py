@@ -459,7 +459,10 @@ class Inspector:
         self._add_times(segment)
         self._add_compression(segment, flat)
         family = segment.format_description.family
-        numbers = np.unique(segment.txn_source[segment.txn_source >= 0]).tolist()
+        # A transaction counts where it ends, since the last one of a file may not be written to its end yet.
+        source, gtids = segment.txn_source[: segment.ended], segment.txn_number[: segment.ended]
+        self._found.transactions += int(np.count_nonzero(source != R.KEPT))
+        numbers = np.unique(source[source >= 0]).tolist()
         if numbers and family != self._found.family:
             raise BinlogUnsupported(
                 f"the file has GTIDs of {family}, and the first file of the set is of {self._found.family}; "
@@ -467,8 +470,7 @@ class Inspector:
                 file=segment.file,
             )
         for number in numbers:
-            ours = segment.txn_source == number
-            self._gtids.add_many(self.sources.key(number), segment.txn_number[ours])
+            self._gtids.add_many(self.sources.key(number), gtids[source == number])
         for _, number, first, last, _, _ in segment.dropped.tolist():
             self._dropped.add_range(self.sources.key(number), first, last)
 
@@ -482,7 +484,6 @@ class Inspector:
 
     def _add_times(self, segment: Segment) -> None:
         found = self._found
-        found.transactions += int(np.count_nonzero((segment.txn_source != R.KEPT)[segment.continues :]))
         times = segment.time[segment.time > 0]
         if len(times):
             found.first_time = min(int(times.min()), found.first_time or _NO_TIME)

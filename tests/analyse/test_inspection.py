@@ -28,7 +28,13 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompress
-from dumpfilter.binlog.events import EventType, event_name
+from dumpfilter.binlog.events import (
+    FLAGS_OFFSET,
+    GTIDS,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    EventType,
+    event_name,
+)
 from dumpfilter.binlog.gtid import empty_set, parse_gtid_set
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import Event, iter_events
@@ -243,6 +249,26 @@ def test_segments_of_any_size_give_the_same_figures(made: MadeBinlog, segment_si
         rates, one.rates = one.rates.buckets, Rates()
         transactions = {each.start: each.transactions for each in rates if each.transactions}
         found.append((one.as_dict(), transactions, sum(each.bytes for each in rates)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("recording", ["mysql-row", "mariadb-row"])
+def test_a_transaction_counts_where_it_ends(recording: str) -> None:
+    """The last transaction of a file that a server is still writing may be large, and not written to its end."""
+    path = DATA / "oracle" / recording / "bin.000001"
+    with path.open("rb") as source:
+        places = [(event.type, event.offset) for event in iter_events(source, file=path.name)]
+    end = max(offset for kind, offset in places if kind == EventType.XID)
+    begin = max(offset for kind, offset in places if kind in GTIDS and offset < end)
+    data, found = bytearray(path.read_bytes()), []
+    data[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
+    for size in (begin, end):
+        one = Inspection("", "mariadb" if recording == "mariadb-row" else "mysql")
+        work = Inspector(one)
+        for reader, segment in segments(bytes(data[:size]), 64, subjects=work.subjects, sources=work.sources):
+            work.add(reader, segment)
+        work.finish()
+        found.append((one.gtids, one.transactions))
     assert found[0] == found[1]
 
 
