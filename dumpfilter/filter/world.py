@@ -9,8 +9,8 @@ since a replica begins with a copy of its source.
 from __future__ import annotations
 
 import enum
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import UserDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.rules import WildSet
 
 C = TypeVar("C")
+V = TypeVar("V")
 K = StatementKind
 
 Key = tuple[Thing, str, str]
@@ -220,6 +221,43 @@ class Fault(Generic[C]):
     """
 
 
+class _ByTable(UserDict[Key, V]):
+    """A dictionary with an index that finds the entries whose values name a table. ``tables`` is a function that
+    returns the tables that a value names.
+    """
+
+    def __init__(self, tables: Callable[[V], Iterable[Ref]]) -> None:
+        super().__init__()
+        self._tables = tables
+        self._naming: dict[Key, dict[Key, None]] = {}
+
+    def __setitem__(self, key: Key, value: V) -> None:
+        before = self._names(key)
+        super().__setitem__(key, value)
+        after = self._names(key)
+        self._forget(key, before - after)
+        for name in after - before:
+            self._naming.setdefault(name, {})[key] = None
+
+    def __delitem__(self, key: Key) -> None:
+        self._forget(key, self._names(key))
+        super().__delitem__(key)
+
+    def _names(self, key: Key) -> set[Key]:
+        return {name for ref in self._tables(self.data[key]) for name in ref} if key in self.data else set()
+
+    def _forget(self, key: Key, names: Iterable[Key]) -> None:
+        for name in names:
+            del self._naming[name][key]
+            if not self._naming[name]:
+                del self._naming[name]
+
+    def naming(self, *tables: Key) -> list[tuple[Key, V]]:
+        """Return the entries whose values name one of ``tables``, by the table's key on the source or replica."""
+        keys = dict.fromkeys(chain.from_iterable(self._naming.get(table, ()) for table in tables))
+        return [(key, self.data[key]) for key in keys]
+
+
 class World(Generic[C]):
     """A model of the objects of a source and of its replica, updated statement by statement. The model predicts which
     statements fail on a filtered replica, for example because a table is missing there.
@@ -252,8 +290,8 @@ class World(Generic[C]):
         """
         self._objects: dict[Key, Known[C]] = {}
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
-        self._code: dict[Key, Code[C]] = {}
-        self._parents: dict[Key, frozenset[Ref]] = {}
+        self._code = _ByTable[Code[C]](lambda code: () if code.on is None else (code.on,))
+        self._parents = _ByTable[frozenset[Ref]](lambda parents: parents)
         """The tables that foreign keys refer to. The key is the key (on the source) of the table that has the foreign
         keys.
         """
@@ -426,7 +464,7 @@ class World(Generic[C]):
             for name, change in body.changed:
                 for table in () if self.is_temporary(name.replica, session) else self.behind(name):
                     yield Use(table, change, chain)
-                    for code in list(self._code.values()):
+                    for _, code in self._code.naming(table.source):
                         if code.on and code.on.source == table.source and change in code.fired_by:
                             enter(code, code.body, (*chain, code))
             for meant in body.calls:
@@ -678,9 +716,10 @@ class World(Generic[C]):
 
     def _need_no_child(self, ref: Ref) -> Iterator[Fault[C]]:
         # A dropped database is the parent of each table that refers to one of its tables.
-        part = slice(1, 2) if ref.replica[0] is Thing.DATABASE else slice(3)
+        is_database = ref.replica[0] is Thing.DATABASE
+        part = slice(1, 2) if is_database else slice(3)
         dropped = ref.replica[part]
-        for key, parents in self._parents.items():
+        for key, parents in self._parents.items() if is_database else self._parents.naming(ref.replica):
             for _ in (parent for parent in parents if parent.replica[part] == dropped):
                 child = self.rows_ref(*key[1:])
                 known = self._objects.get(child.replica)
@@ -784,7 +823,9 @@ class World(Generic[C]):
         if known is not None or is_left or self.is_there(ref.replica):
             self._objects[ref.replica] = Known(is_left, cause if is_left or ref.is_rewritten else None)
         inside = [
-            code.ref.replica for code in self._code.values() if code.on and code.on.replica == ref.replica
+            code.ref.replica
+            for _, code in self._code.naming(ref.replica)
+            if code.on and code.on.replica == ref.replica
         ]
         if ref.replica[0] is Thing.DATABASE:
             if passes:
@@ -879,18 +920,21 @@ class World(Generic[C]):
         if old.source in self._code:
             code = self._code.pop(old.source)
             self._code[new.source] = replace(code, ref=moved(code.ref))
-        for key, code in list(self._code.items()):
+        for key, code in self._code.naming(*old):
             if code.on is not None:
                 self._code[key] = replace(code, on=moved(code.on))
         parents = self._parents.pop(old.source, None)
         self._parents.pop(new.source, None)
         if parents:
             self._parents[new.source] = parents
-        for key, parents in self._parents.items():
+        for key, parents in self._parents.naming(*old):
             self._parents[key] = frozenset(map(moved, parents))
 
     def _remove_code(self, key: Key) -> None:
-        for one, code in list(self._code.items()):
-            inside = key[0] is Thing.DATABASE and one[1] == key[1]
-            if one == key or inside or (code.on is not None and code.on.source == key):
-                del self._code[one]
+        if key[0] is Thing.DATABASE:
+            gone = [one for one in self._code if one[1] == key[1]]
+        else:
+            gone = [one for one, code in self._code.naming(key) if code.on and code.on.source == key]
+            self._code.pop(key, None)
+        for one in gone:
+            del self._code[one]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from dumpfilter.binlog.statement.facts import statement_facts
@@ -34,6 +36,41 @@ def test_the_work_for_a_statement_does_not_grow_with_the_tables_that_are_gone(
         run(world, f"CREATE TABLE t{number} {columns}")
         run(world, f"DROP TABLE t{number}")
     assert len(asked) < 1000
+
+
+def made_with(count: int) -> World[str]:
+    """Return a model with ``count`` tables, each with a foreign key and a trigger."""
+    world: World[str] = World(Filter())
+    for number in range(count):
+        run(world, f"CREATE TABLE t{number} {COLUMNS.replace('parent', f'parent{number}')}")
+        run(world, f"CREATE TRIGGER g{number} BEFORE INSERT ON t{number} FOR EACH ROW SET @a = 1")
+    return world
+
+
+def steps(world: World[str], text: str) -> int:
+    """Return the number of lines of Python that run for a statement."""
+    count = 0
+
+    def trace(*_: object) -> object:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        run(world, text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "text", ["INSERT INTO t1 VALUES (1)", "RENAME TABLE t1 TO r1", "DROP TABLE t1", "DROP TABLE hr.parent1"]
+)
+def test_the_work_for_a_statement_does_not_grow_with_other_tables(text: str) -> None:
+    run(made_with(2), text)  # The text is parsed once.
+    assert steps(made_with(200), text) == steps(made_with(2), text)
 
 
 def test_a_table_that_takes_the_name_of_a_dropped_one_has_no_foreign_key_of_it() -> None:
