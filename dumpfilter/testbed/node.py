@@ -25,6 +25,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed import values
 from dumpfilter.testbed.binlogs import WatchedSet
+from dumpfilter.testbed.directory import LOCK, LOGS
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper
 from dumpfilter.testbed.servers.server import ADDRESS, end_process, write_secret
@@ -62,7 +63,7 @@ class Ground:
     def __post_init__(self) -> None:
         self._children: list[Child] = []
         self._is_ending = threading.Event()
-        (self.directory / "logs").mkdir(exist_ok=True)
+        (self.directory / LOGS).mkdir(exist_ok=True)
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
         self.console_password_file = self.directory / "console.password"
@@ -80,6 +81,14 @@ class Ground:
         self._server_ids = {
             node.name: number for number, node in enumerate(self.topology.nodes, start=FIRST_SERVER_ID)
         }
+
+    def directory_of(self, node: str) -> Path:
+        """Return the directory for the files of the node ``node``.
+
+        A node may be called ``logs`` or ``lock``, as files of the topology are. Its directory then has a dot, which no
+        other node's directory has.
+        """
+        return self.directory / (f"{node}.node" if node in (LOCK, LOGS) else node)
 
     def deadline(self, timeout: float | None) -> float:
         """Return the end of a wait as a time of ``time.monotonic``.
@@ -336,8 +345,8 @@ class TestbedNode(abc.ABC):
         self.kind = node.kind
         self.node = node
         self.feeds = tuple(feeds)
-        self.directory = ground.directory / node.name
-        self.log = ground.directory / "logs" / f"{node.name}.log"
+        self.directory = ground.directory_of(node.name)
+        self.log = ground.directory / LOGS / f"{node.name}.log"
         """The file of the node's log."""
         self._state: values.State = "starting"
         self._ground = ground

@@ -542,7 +542,7 @@ class RunningServerNode(SqlNode):
         for reader in ground.topology.readers[self.name]:
             if self._watched is None and reader.kind != "server":
                 # The server's own files may be on another machine. A master has received the same binlog.
-                self._watched = WatchedSet(ground.directory / reader.name / "store")
+                self._watched = WatchedSet(ground.directory_of(reader.name) / "store")
 
     @cached_property
     def server(self) -> sql.SqlServer:

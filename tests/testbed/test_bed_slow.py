@@ -271,6 +271,14 @@ def test_a_named_directory_is_busy_while_the_topology_is_up(tmp_path: Path) -> N
     bed.down()
 
 
+def test_nodes_may_have_the_names_of_files_of_the_topology(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        # A node that keeps its state over a topology's end would lack the next topology's binlog.
+        with up(f"m[size=16K, seed={seed}] >> logs; m >> lock", tmp_path) as bed:
+            bed.check(WAIT)
+    assert {path.suffix for path in (tmp_path / "logs").iterdir()} == {".log"}
+
+
 def test_a_failing_node_ends_all_others_and_tells_its_log(tmp_path: Path) -> None:
     topology = make_topology(
         workload("w", size=1 << 14),

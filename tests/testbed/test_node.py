@@ -22,7 +22,8 @@ class SmallNode(TestbedNode):
     """A node whose process is given."""
 
     def __init__(self, directory: Path, process: Any = None) -> None:
-        super().__init__(SimpleNamespace(directory=directory), SimpleNamespace(name="n", kind="slave"), ())  # type: ignore[arg-type]
+        ground = SimpleNamespace(directory=directory, directory_of=directory.joinpath)
+        super().__init__(ground, SimpleNamespace(name="n", kind="slave"), ())  # type: ignore[arg-type]
         self._its_process = process
         self._state = "running"
 

@@ -19,7 +19,8 @@ URL = "mysql://repl@db1:3306/"
 
 
 def node_of(directory: Path, topology: Topology) -> RunningServerNode:
-    ground = cast("Ground", SimpleNamespace(directory=directory, topology=topology))
+    shared = SimpleNamespace(directory=directory, directory_of=directory.joinpath, topology=topology)
+    ground = cast("Ground", shared)
     return RunningServerNode(ground, topology["db"], [])
 
 
