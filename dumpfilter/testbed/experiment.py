@@ -627,19 +627,21 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
         except (DumpfilterError, pymysql.Error, OSError) as error:
             raise TestbedError(f"load.{node}: {error}") from None
 
-    with futures.ThreadPoolExecutor(len(loads) or 1, "load") as pool:
-        running = [pool.submit(run, *one) for one in loads.items()]
+    pool = futures.ThreadPoolExecutor(len(loads) or 1, "load")
+    running = [pool.submit(run, *one) for one in loads.items()]
 
-        def wait(seconds: float) -> None:
-            # The last item never ends, so that the wait is not over when all statements are.
-            ended, _ = futures.wait([*running, futures.Future()], max(0.0, seconds), futures.FIRST_EXCEPTION)
-            for one in ended:
-                one.result()
+    def wait(seconds: float) -> None:
+        # The last item never ends, so that the wait is not over when all statements are.
+        ended, _ = futures.wait([*running, futures.Future()], max(0.0, seconds), futures.FIRST_EXCEPTION)
+        for one in ended:
+            one.result()
 
-        try:
-            yield wait
-        finally:
-            over.set()
+    try:
+        yield wait
+    finally:
+        over.set()
+        # After an error or Ctrl-C nothing waits for a long statement, which ends with its server.
+        pool.shutdown(wait=False)
     for one in running:
         one.result()
 
@@ -654,6 +656,8 @@ def _committed(log: WatchedSet, plan: plans.Plan, begin: int) -> Committed:
     traffic: plans.SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
     by_end = {one.end: one for one in read_log(log)[1:]}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
+    if len(by_end) < len(traffic):
+        raise TestbedError(f"{log.source}: lacks GTID events; read MySQL 5.7, MariaDB 10.0 or later")
     found = [by_end[Place(traffic.files[file], end)] for file, end in places]
     times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
     first = int(np.searchsorted(times, begin))

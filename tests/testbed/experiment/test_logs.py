@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,10 @@ from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed.binlogs import WatchedSet
-from dumpfilter.testbed.experiment import read_log
+from dumpfilter.testbed.errors import TestbedError
+from dumpfilter.testbed.experiment import _committed, read_log
 from dumpfilter.testbed.values import Place
+from tests.support import DATA
 
 
 @pytest.fixture(scope="module", params=["mysql", "mariadb"])
@@ -73,3 +77,11 @@ def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_pa
     assert read_log(GivenFiles(cut))[1].bytes < first.bytes
     found = read_log(GivenFiles(cut, made.files[0]))
     assert (found[1:], found[0].bytes) == (whole[1:], whole[0].bytes)
+
+
+def test_transactions_without_gtid_events_are_an_error() -> None:
+    """MySQL 5.6 writes none without GTIDs. Their transactions were a KeyError after the whole run."""
+    log = WatchedSet(DATA / "recordings" / "mysql56-no-gtid" / "bin.index")
+    plan: Any = SimpleNamespace(filters=())
+    with pytest.raises(TestbedError, match=r"bin\.index: lacks GTID events; read MySQL 5\.7"):
+        _committed(log, plan, 0)

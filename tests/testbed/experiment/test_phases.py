@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 from unittest.mock import MagicMock, call
 
+import pytest
+
 from dumpfilter.testbed import Testbed
-from dumpfilter.testbed.experiment import Change, Phase, run_phase
+from dumpfilter.testbed.experiment import Change, Load, Phase, _loads, run_phase
 
 
 class NotedBed:
@@ -42,3 +45,25 @@ def test_a_phase_has_the_faults_of_the_links_and_nodes_that_run() -> None:
         call.web_end.restore(),
         call.web.start(),
     ]
+
+
+def test_ctrl_c_does_not_wait_for_a_long_statement() -> None:
+    runs, ends = threading.Event(), threading.Event()
+
+    def execute(statement: str) -> None:
+        runs.set()
+        ends.wait(10.0)
+
+    def interrupt() -> None:
+        runs.wait()
+        raise KeyboardInterrupt
+
+    node = MagicMock()
+    node.connect().cursor().__enter__().execute = execute
+    load = Load.model_validate({"sql": "DO SLEEP(1000)", "every": "1s"})
+    with pytest.raises(KeyboardInterrupt), _loads(cast(Testbed, {"db": node}), {"db": load}):
+        interrupt()
+    assert not ends.is_set()
+    (thread,) = (one for one in threading.enumerate() if one.name.startswith("load_"))
+    ends.set()
+    thread.join()
