@@ -490,9 +490,8 @@ def file_head(name: str, now: int, last: int, style: Family) -> bytes:
     else:
         before = encode_previous_gtids(MysqlGtidSet.parse(f"{UUID}:1-{last}" if last else ""))
         others = generated_event(EventType.PREVIOUS_GTIDS, before, LOG_EVENT_IGNORABLE_F, now)
-    created = now if not last else 0
     version, lengths = _FACTS["formats"][style].values()
-    description = _DESCRIPTION_HEAD.pack(4, version.encode(), created, HEADER_LENGTH)
+    description = _DESCRIPTION_HEAD.pack(4, version.encode(), 0 if last else now, HEADER_LENGTH)
     description += bytes.fromhex(lengths) + bytes([_CRC32])
     first = generated_event(EventType.FORMAT_DESCRIPTION, description, now=now)
     return MAGIC + bytes(rebase(first + others, len(MAGIC), checksum=True))

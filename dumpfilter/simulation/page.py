@@ -303,9 +303,8 @@ def _drawn(looks: Iterable[Look]) -> list[Look]:
     for simulated runs become dotted, so that measured and simulated lines differ.
     """
     given = list(looks)
-    if not any(look.is_measured for look in given):
-        return given
-    return [look if look.is_measured else look._replace(dash="dot") for look in given]
+    has_measured = any(look.is_measured for look in given)
+    return [look._replace(dash="dot") if has_measured and not look.is_measured else look for look in given]
 
 
 def _line(look: Look) -> Json:
@@ -333,7 +332,7 @@ def _plot(
 
 
 MOST_LINES = 2000
-"""The maximum number of rows of a table on the page. The JSON and Parquet files have all rows."""
+"""The maximum number of rows of a table on the page. results.json has all rows."""
 
 
 def render_page(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""The data model of the results of simulations and experiments. JSON, Parquet and the page all show this data.
+"""The data model of the results of simulations and experiments. JSON and the page show this data.
 
 All times are whole microseconds. Times without the word Unix count from the beginning of a run, which is the commit of
 the first transaction. Rates are bits per second, as networks have them. Bytes are bytes of binlog events with headers

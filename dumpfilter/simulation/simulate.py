@@ -101,7 +101,7 @@ def simulate(
     options: Options,
     run: Runner = lambda function, items: list(map(function, items)),
     *,
-    speeds: Mapping[str, float | None] | None = None,
+    speeds: Mapping[str, float | None] = {},
 ) -> Results:
     """Simulate a topology (``plan``) under each setting of ``options``, such as a rate of links, and return lag and
     traffic of the nodes. Also run the searches of ``options``, each for the slowest rate or the longest delay with
@@ -115,7 +115,6 @@ def simulate(
             commits. The factor None commits all transactions at the start of the run. An origin without an entry has
             the factor 1.
     """
-    speeds = speeds or {}
     loads = {setting.load for setting in options.settings} | {each.setting.load for each in options.searches}
     schedules = {
         load: {
@@ -132,14 +131,13 @@ def simulate(
     finally:
         if is_collecting:
             gc.enable()
-    found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
         name=plan.name,
         sources=tuple(source_figures(name, traffics[name]) for name in plan.origins if name in traffics),
         topology=plan.topology,
         limit=options.limit,
         runs=runs,
-        found=found,
+        found=tuple(one for search in options.searches for one in simulation.search(search)),
         warnings=tuple(f"{name}: {text}" for name, one in traffics.items() for text in _warnings(one)),
     )
 

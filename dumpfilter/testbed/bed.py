@@ -167,17 +167,16 @@ class Testbed(AbstractContextManager["Testbed"]):
         the two nodes, the link from this master to ``target`` is returned.
         """
         name = f"{source}:{target}" if target else source
-        found = self.links.get(name)
-        if found is None:
-            source, _, target = name.partition(":")
-            if target:
-                self[source]
-                for feed in self[target].feeds:
-                    reads = [one.source.name for one in feed.source.feeds]
-                    if feed.link is not None and isinstance(feed.source, Master) and source in reads:
-                        return feed.link
-            raise Unknown(f"there is no link {name!r}; there are {', '.join(self.links) or 'no links'}")
-        return found
+        if name in self.links:
+            return self.links[name]
+        source, _, target = name.partition(":")
+        if target:
+            self[source]
+            for feed in self[target].feeds:
+                reads = [one.source.name for one in feed.source.feeds]
+                if feed.link is not None and isinstance(feed.source, Master) and source in reads:
+                    return feed.link
+        raise Unknown(f"there is no link {name!r}; there are {', '.join(self.links) or 'no links'}")
 
     # -- waiting
 

@@ -100,11 +100,10 @@ def _node_cells(node: dict[str, Any]) -> list[Cell]:
     if not channels:
         done = {None: NOTHING, True: "done", False: "writes"}[node["is_done"]]
         return [*cells, done, NOTHING, NOTHING, NOTHING]
-    lag = node["lag"]
     return [
         *cells,
-        human_seconds(lag["seconds"]),
-        human_bytes(lag["bytes"]),
+        human_seconds(node["lag"]["seconds"]),
+        human_bytes(node["lag"]["bytes"]),
         human_rate(node["rate"]),
         bytes_or_nothing(node["saved"]),
     ]
