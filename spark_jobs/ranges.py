@@ -688,7 +688,7 @@ def _begin_of_transaction(file: BinlogFile, offset: int) -> tuple[int, int] | No
     Bytes look like the event only if they have its end position, as in a server's own binlog. The bytes can also be
     part of another event, for example of a column's value.
     """
-    for begin in range(offset, offset + _SEARCHED, _WINDOW):
+    for begin in range(offset, min(offset + _SEARCHED, file.size), _WINDOW):
         data = np.frombuffer(file.read_up_to(begin, _WINDOW + HEADER_LENGTH), np.uint8)
         at = np.flatnonzero(np.isin(data[4 : 5 - HEADER_LENGTH], [*GTIDS]))
         end = begin + at + numbers_at(data, at + 9, 4)

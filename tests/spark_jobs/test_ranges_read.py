@@ -236,6 +236,21 @@ def test_the_times_of_a_guess_include_one_near_the_end(tmp_path: Path) -> None:
     assert seconds[0] > 1800
 
 
+def test_no_transaction_is_searched_after_the_end_of_a_file(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A set may have thousands of small files, and files of a server without GTIDs."""
+    path = source.with_name("bin.000001")
+    with open_file(str(path)) as file:
+        begin, reads = file.size - 10, list[int]()
+        read_up_to = BinlogFile.read_up_to
+        monkeypatch.setattr(
+            BinlogFile, "read_up_to", lambda *wanted: reads.append(wanted[1]) or read_up_to(*wanted)
+        )
+        assert ranges_module._begin_of_transaction(file, begin) is None
+    assert reads == [begin]
+
+
 def test_a_range_must_not_end_inside_a_transaction(source: Path) -> None:
     path = source.with_name("bin.000001")
     with open_file(str(path)) as file:
