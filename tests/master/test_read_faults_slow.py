@@ -341,14 +341,15 @@ class TestUnreadable:
 
             return read
 
-        monkeypatch.setattr(reader.os, "pread", faulty(os.pread, lambda length: max(length // 2, 1)))
-        monkeypatch.setattr(
-            reader.os, "preadv", faulty(os.preadv, lambda views: [views[0][: max(len(views[0]) // 2, 1)]])
-        )
+        pread = faulty(os.pread, lambda length: max(length // 2, 1))
+        preadv = faulty(os.preadv, lambda views: [views[0][: max(len(views[0]) // 2, 1)]])
         outcomes = {"right": 0, "error": 0}
         for number in range(100):
             slave = client.register(["--replicate-ignore-db=shop_00"], server_id=10 + number)
-            found = outcome(client.dump(slave.slave_id))
+            with monkeypatch.context() as patch:
+                patch.setattr(reader.os, "pread", pread)
+                patch.setattr(reader.os, "preadv", preadv)
+                found = outcome(client.dump(slave.slave_id))
             if isinstance(found, bytes):
                 assert found == want
                 outcomes["right"] += 1
