@@ -317,6 +317,14 @@ class IndexedFile:
                 place = self._place(position)
             return self._load(place)
 
+    def has_unknown_ends(self, position: int) -> bool:
+        """Tell whether earlier files must be searched for an XA transaction that was prepared there and ends here. Its
+        XA COMMIT or XA ROLLBACK stands in the segment (a run of events, scanned at once) at ``position``, a byte
+        offset. Raises the errors of :meth:`segment_at`.
+        """
+        segment = self.segment_at(position)
+        return segment is not None and not self.held.keys() >= set(segment.unknown_ends.values())
+
     def segment_start(self, position: int) -> int:
         """Return the byte offset at which the segment (a run of events that was scanned at once) with the event at
         ``position`` begins. Return ``position`` if the event is not scanned yet.

@@ -421,8 +421,9 @@ class SharedReader:
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether choosing the events for ``requests`` is so little work that the asyncio loop does it itself.
-        This is so if there are few requests, and the first one asks for at most ``_SMALL`` bytes at the end of the file
-        that this process itself is writing.
+        This is so if there are few requests, and the first one asks for the end of the file that this process itself is
+        writing. At most ``_SMALL`` bytes may follow the request's position, or be left to scan. No earlier file may
+        have to be searched for a prepared XA transaction.
         """
         watcher, place = self.store.watcher, requests[0].place
         if not watcher.is_told or len(requests) > _PLANNED_IN_THE_LOOP:
@@ -430,8 +431,10 @@ class SharedReader:
         # The change to the next file may read all of an earlier file, to check that it is complete.
         if watcher.file_in_use() not in ("", place.file):
             return False
+        source, position = place.source, place.position
         with contextlib.suppress(DumpfilterError):
-            return place.source.file.size - place.position <= _SMALL
+            is_small = source.file.size - min(position, source.scanned_to) <= _SMALL
+            return is_small and not source.has_unknown_ends(position)
         return False
 
     def _begin_planning(self, here: Iterable[_Segment] = ()) -> None:

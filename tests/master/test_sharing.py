@@ -22,6 +22,7 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.index_file import take_out
+from dumpfilter.index.segment import Prepared
 from dumpfilter.master import sharing
 from dumpfilter.master.advance import (
     DumpPlace,
@@ -36,12 +37,13 @@ from dumpfilter.master.advance import (
 )
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.indexed_file import NotCached
+from dumpfilter.master.indexed_file import IndexedFile, NotCached
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore, Logged
 from dumpfilter.master.who import Peer
 from tests.dump.test_payload import made
+from tests.dump.test_xa import Made
 from tests.strategies import DIALECTS
 
 
@@ -127,6 +129,85 @@ def test_the_logged_gtids_do_not_keep_a_purged_file_open(store: BinlogStore) -> 
     index.write_text(f"./{first}\n./{last}\n")
     store.refresh()
     assert f"{purge_first(store)} (deleted)" not in open_files()
+
+
+def test_workers_search_earlier_files_for_a_prepared_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search may read all files of the set. Meanwhile the loop must serve the other dumps."""
+    made = Made()
+    made.prepare("a", "shop")
+    made.next_file()
+    made.prepare("b", "shop")
+    size = len(made.files[-1].data)
+    made.finish("a")
+    store = BinlogStore(made.write(tmp_path / "set"))
+    name = store.binlogs.names[-1]
+    path = store.binlogs.path(name)
+    data = path.read_bytes()
+    path.write_bytes(data[:size])
+    search, threads = IndexedFile.prepared_at_end, list[threading.Thread]()
+
+    def searched(indexed: IndexedFile) -> Prepared:
+        threads.append(threading.current_thread())
+        return search(indexed)
+
+    monkeypatch.setattr(IndexedFile, "prepared_at_end", searched)
+
+    async def follow() -> None:
+        async with shared(store) as reader:
+            store.watcher.follow_writer(lambda: name)
+            register = Register(store.subjects)
+            start = DumpStart(name, store.first_position(name))
+            dump = Dump(reader, register, registered(register), start, DumpOptions())
+            async with contextlib.aclosing(dump.messages()) as messages:
+                while dump.reached.end < size:
+                    await anext(messages)
+                commit = asyncio.ensure_future(anext(messages))
+                while not reader._waiting:
+                    await asyncio.sleep(0)
+                with path.open("ab") as file:
+                    file.write(data[size:])
+                reader.received(name, size, data[size:])
+                assert await commit
+                assert dump.reached.end == len(data)
+        store.close()
+
+    asyncio.run(asyncio.wait_for(follow(), 60))
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_workers_scan_a_file_before_the_position_of_a_dump(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A master that was restarted has not scanned the file at whose end its slaves resume."""
+    made = generate(tmp_path / "set", 300_000).index
+    other = BinlogStore(made)
+    (name,) = other.binlogs.names
+    (segment,) = other.segments(name)
+    other.close()
+    store, scan, threads = BinlogStore(made), IndexedFile._scan_next, list[threading.Thread]()
+
+    def scanned(indexed: IndexedFile) -> bool:
+        threads.append(threading.current_thread())
+        return scan(indexed)
+
+    monkeypatch.setattr(IndexedFile, "_scan_next", scanned)
+
+    async def read() -> None:
+        async with shared(store) as reader:
+            store.watcher.follow_writer(lambda: name)
+            register = Register(store.subjects)
+            start = DumpStart(name, int(segment.boundaries[-2]))
+            dump = Dump(reader, register, registered(register), start, DumpOptions())
+            async with contextlib.aclosing(dump.messages()) as messages:
+                while dump.reached.end < segment.end:
+                    await anext(messages)
+            assert threads[0] is not threading.main_thread()
+        store.close()
+
+    asyncio.run(asyncio.wait_for(read(), 60))
 
 
 def test_the_loop_logs_no_error_of_a_source_for_which_nobody_waits(store: BinlogStore) -> None:
@@ -241,6 +322,8 @@ def test_a_commit_leaves_the_work_of_slow_dumps_to_the_workers(
         async with shared(store) as reader:
             store.watcher.follow_writer(lambda: names[-1])
             flags = TableFlags(Filter(), store.subjects)
+            # The loop scans only what was received just now.
+            assert list(store.segments(names[-1]))
 
             def asked(name: str, position: int) -> asyncio.Task[object]:
                 thread = DumpThread(flags, store.sources)
