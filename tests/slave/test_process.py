@@ -60,7 +60,7 @@ def test_a_statement_during_the_start_is_executed_after_the_start(tmp_path: Path
         client.start()
         client.join(0.2)
 
-    timer = threading.Timer(5.0, give_up)
+    timer = threading.Timer(60.0, give_up)
     timer.start()
     run_slave(options, ChannelFilters(), [SourceInfo(host="127.0.0.1", port=1)], ports=Ports(stop))
     timer.cancel()
