@@ -46,7 +46,7 @@ def help_lines(command: TyperCommand | TyperGroup, ctx: Any, width: int) -> Iter
 
 
 def _wrapped(text: str, indent: int, width: int) -> str:
-    wrapper = textwrap.TextWrapper(width - indent - 1, break_on_hyphens=False, break_long_words=False)
+    wrapper = textwrap.TextWrapper(max(1, width - indent - 1), break_on_hyphens=False, break_long_words=False)
     return textwrap.indent(wrapper.fill(" ".join(text.split())), " " * indent)
 
 

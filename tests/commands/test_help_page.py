@@ -59,6 +59,10 @@ def test_narrow_pages_break_texts_and_no_names() -> None:
     assert "  --source-ssl-verify-server-cert / --no-source-ssl-verify-server-cert\n" in text
 
 
+def test_a_window_narrower_than_the_indentation_has_a_page() -> None:
+    assert page("dumpfilter split", width=1).split() == page("dumpfilter split").split()
+
+
 @pytest.mark.parametrize(("environment", "has_styles"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_the_page_has_no_styles_where_the_user_wants_none(
     environment: dict[str, str], has_styles: bool, monkeypatch: pytest.MonkeyPatch
