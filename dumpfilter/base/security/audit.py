@@ -6,6 +6,7 @@ with the name ``audit``. Callers must not pass passwords. Any thread may write.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -30,11 +31,15 @@ class _State:
 
 def _append(path: Path, text: str) -> None:
     """Append a text to the audit log's file ``path``. A missing file, as after logrotate has renamed it, is made for
-    its owner only.
+    its owner only. If the disk becomes full, the file keeps no part of the text.
     """
-    opener = partial(os.open, mode=0o600)
-    with _State.lock, open(path, "a", encoding="utf-8", errors="replace", opener=opener) as file:
-        file.write(text)
+    data, opener = text.encode(errors="replace"), partial(os.open, mode=0o600)
+    with _State.lock, open(path, "ab", buffering=0, opener=opener) as file:
+        written = file.write(data) if data else 0
+        if written < len(data):
+            # The next line would follow the half of this one on the same line.
+            file.truncate(file.tell() - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def open_audit_log(path: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_a_renamed_file_that_cannot_be_replaced(file: Path, tmp_path: Path) -> N
         ("audit", "first"),
     ]
     assert [line["what"] for line in lines(file)] == ["second"]
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(file: Path) -> None:
+    audit("first", account="", peer="")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 20, hard))
+    try:
+        with structlog.testing.capture_logs() as logged:
+            audit("second", account="", peer="")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    audit("third", account="", peer="")
+    assert [line["what"] for line in lines(file)] == ["first", "third"]
+    assert [entry["event"] for entry in logged] == ["audit.not_written", "audit"]
 
 
 def test_appends(file: Path) -> None:
