@@ -25,7 +25,7 @@ DEPENDENCIES = [
     "jinja2",
     "mysql-mimic",
     "numpy",
-    "prometheus-client",
+    "prometheus-client>=0.25",
     "protobuf",
     "pydantic>=2.11",
     "pymysql",

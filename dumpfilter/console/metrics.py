@@ -110,7 +110,7 @@ def serving_metrics(
         yield None
         return
     endpoint.check()
-    collected = CollectorRegistry(auto_describe=False)
+    collected = CollectorRegistry(support_collectors_without_names=True)
     for collector in collectors():
         collected.register(collector)
     listener = listening.listening_socket(

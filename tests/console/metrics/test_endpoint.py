@@ -76,6 +76,8 @@ def test_prometheus_reads_the_metrics(tmp_path: Path) -> None:
         text, kind = get(url, "application/openmetrics-text; version=1.0.0")
         assert kind.startswith("application/openmetrics-text; version=1.0.0")
         assert text.endswith("# EOF\n")
+        text, _ = get(f"{url}?name[]=visits_total&name[]=process_open_fds")
+        assert {one.name for one in text_string_to_metric_families(text)} == {"visits", "process_open_fds"}
     with pytest.raises(urllib.error.URLError):
         get(url)
 
