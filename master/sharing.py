@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import MessageBytes
 from dumpfilter.dump.thread import Reach
 from dumpfilter.filter.flags import TableFlags
@@ -432,7 +431,8 @@ class SharedReader:
         if watcher.file_in_use() not in ("", place.file):
             return False
         source, position = place.source, place.position
-        with contextlib.suppress(DumpfilterError):
+        # The planning meets the error of a file that cannot be read, even one that nobody foresaw.
+        with contextlib.suppress(Exception):
             is_small = source.file.size - min(position, source.scanned_to) <= _SMALL
             return is_small and not source.has_unknown_ends(position)
         return False

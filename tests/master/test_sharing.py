@@ -210,6 +210,33 @@ def test_workers_scan_a_file_before_the_position_of_a_dump(
     asyncio.run(asyncio.wait_for(read(), 60))
 
 
+def test_an_unforeseen_error_of_a_scan_reaches_each_dump(
+    store: BinlogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = store.binlogs.names[-1]
+    position = store.first_position(name)
+    source = store.open_file(name)
+    assert list(store.segments(name))
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def read() -> None:
+        async with shared(store) as reader:
+            store.watcher.follow_writer(lambda: name)
+            monkeypatch.setattr(sharing, "_SMALL", 1 << 30)
+            monkeypatch.setattr(IndexedFile, "segment_at", fail)
+            for _ in range(2):
+                thread = DumpThread(TableFlags(Filter(), store.subjects), store.sources)
+                place = place_in(source, thread, position, encoding=GrpcEncoding())
+                with pytest.raises(ZeroDivisionError):
+                    await reader.step(place, 1, reader.waiter())
+            assert not reader._requests
+            assert not reader._queue
+
+    asyncio.run(asyncio.wait_for(read(), 60))
+
+
 def test_the_loop_logs_no_error_of_a_source_for_which_nobody_waits(store: BinlogStore) -> None:
     """A replica may leave while the master asks a source that cannot be reached."""
 
