@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from dumpfilter.testbed import (
 )
 from dumpfilter.testbed.directory import start_time
 from dumpfilter.testbed.nodes import Slave
+from dumpfilter.testbed.servers import sql
 from dumpfilter.topology import link, make_topology, master, read, slave, workload
 from tests.slave.driven import wait_until
 
@@ -63,6 +65,18 @@ def test_all_nodes_catch_up_and_the_law_holds(bed: Testbed) -> None:
     links = {name: link.bytes_to_target for name, link in status.links.items()}
     assert links["m:web"] < links["m:all"]
     assert links["hr:hr2"] <= links["m:hr"] + 4096
+
+
+def test_a_slave_that_hangs_is_a_problem_of_the_status(bed: Testbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "CONNECT_TIMEOUT", 0.5)
+    process = bed["web"].process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        problems = bed.status().problems
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+    assert any("web: the console does not answer" in problem for problem in problems)
 
 
 def test_a_killed_slave_goes_on_where_it_was(bed: Testbed) -> None:
