@@ -221,14 +221,15 @@ class Fault(Generic[C]):
     """
 
 
-class _ByTable(UserDict[Key, V]):
-    """A dictionary with an index that finds the entries whose values name a table. ``tables`` is a function that
-    returns the tables that a value names.
+class _Indexed(UserDict[Key, V]):
+    """A dictionary by object keys with an index that finds the entries that name another object, such as a trigger's
+    table. ``named`` is a function that returns the keys of the objects that an entry names, given the entry's key and
+    value.
     """
 
-    def __init__(self, tables: Callable[[V], Iterable[Ref]]) -> None:
+    def __init__(self, named: Callable[[Key, V], Iterable[Key]]) -> None:
         super().__init__()
-        self._tables = tables
+        self._named = named
         self._naming: dict[Key, dict[Key, None]] = {}
 
     def __setitem__(self, key: Key, value: V) -> None:
@@ -244,7 +245,7 @@ class _ByTable(UserDict[Key, V]):
         super().__delitem__(key)
 
     def _names(self, key: Key) -> set[Key]:
-        return {name for ref in self._tables(self.data[key]) for name in ref} if key in self.data else set()
+        return set(self._named(key, self.data[key])) if key in self.data else set()
 
     def _forget(self, key: Key, names: Iterable[Key]) -> None:
         for name in names:
@@ -252,10 +253,14 @@ class _ByTable(UserDict[Key, V]):
             if not self._naming[name]:
                 del self._naming[name]
 
-    def naming(self, *tables: Key) -> list[tuple[Key, V]]:
-        """Return the entries whose values name one of ``tables``, by the table's key on the source or replica."""
-        keys = dict.fromkeys(chain.from_iterable(self._naming.get(table, ()) for table in tables))
+    def naming(self, *names: Key) -> list[tuple[Key, V]]:
+        """Return the entries that name an object with one of the keys ``names``."""
+        keys = dict.fromkeys(chain.from_iterable(self._naming.get(name, ()) for name in names))
         return [(key, self.data[key]) for key in keys]
+
+
+def _database_of(key: Key) -> Key:
+    return Thing.DATABASE, key[1], ""
 
 
 class World(Generic[C]):
@@ -288,10 +293,14 @@ class World(Generic[C]):
 
         A replica of MariaDB does so by default (``slave_ddl_exec_mode=IDEMPOTENT``).
         """
-        self._objects: dict[Key, Known[C]] = {}
+        self._objects = _Indexed[Known[C]](
+            lambda key, _: (_database_of(key),) if key[0] in _OF_A_DATABASE else ()
+        )
         self._temporary: dict[tuple[int, Key], Known[C]] = {}
-        self._code = _ByTable[Code[C]](lambda code: () if code.on is None else (code.on,))
-        self._parents = _ByTable[frozenset[Ref]](lambda parents: parents)
+        self._code = _Indexed[Code[C]](lambda key, code: (_database_of(key), *(code.on or ())))
+        self._parents = _Indexed[frozenset[Ref]](
+            lambda _, parents: (name for ref in parents for name in (*ref, _database_of(ref.replica)))
+        )
         """The tables that foreign keys refer to. The key is the key (on the source) of the table that has the foreign
         keys.
         """
@@ -716,10 +725,9 @@ class World(Generic[C]):
 
     def _need_no_child(self, ref: Ref) -> Iterator[Fault[C]]:
         # A dropped database is the parent of each table that refers to one of its tables.
-        is_database = ref.replica[0] is Thing.DATABASE
-        part = slice(1, 2) if is_database else slice(3)
+        part = slice(1, 2) if ref.replica[0] is Thing.DATABASE else slice(3)
         dropped = ref.replica[part]
-        for key, parents in self._parents.items() if is_database else self._parents.naming(ref.replica):
+        for key, parents in self._parents.naming(ref.replica):
             for _ in (parent for parent in parents if parent.replica[part] == dropped):
                 child = self.rows_ref(*key[1:])
                 known = self._objects.get(child.replica)
@@ -830,7 +838,7 @@ class World(Generic[C]):
         if ref.replica[0] is Thing.DATABASE:
             if passes:
                 self._emptied.add(ref.replica[1])
-            inside += [key for key in self._objects if key[0] in _OF_A_DATABASE and key[1] == ref.replica[1]]
+            inside += [key for key, _ in self._objects.naming(ref.replica)]
         for key in inside:
             if (inner := self._objects.get(key)) is not None:
                 left = not passes and inner.has
@@ -931,10 +939,7 @@ class World(Generic[C]):
             self._parents[key] = frozenset(map(moved, parents))
 
     def _remove_code(self, key: Key) -> None:
-        if key[0] is Thing.DATABASE:
-            gone = [one for one in self._code if one[1] == key[1]]
-        else:
-            gone = [one for one, code in self._code.naming(key) if code.on and code.on.source == key]
-            self._code.pop(key, None)
-        for one in gone:
-            del self._code[one]
+        for one, code in self._code.naming(key):
+            if key[0] is Thing.DATABASE or (code.on is not None and code.on.source == key):
+                del self._code[one]
+        self._code.pop(key, None)

@@ -66,7 +66,11 @@ def steps(world: World[str], text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "text", ["INSERT INTO t1 VALUES (1)", "RENAME TABLE t1 TO r1", "DROP TABLE t1", "DROP TABLE hr.parent1"]
+    "text",
+    [
+        *("INSERT INTO t1 VALUES (1)", "RENAME TABLE t1 TO r1", "DROP TABLE t1", "DROP TABLE hr.parent1"),
+        "DROP DATABASE other",
+    ],
 )
 def test_the_work_for_a_statement_does_not_grow_with_other_tables(text: str) -> None:
     run(made_with(2), text)  # The text is parsed once.
