@@ -40,6 +40,9 @@ _SYNC_SECONDS = 1.0
 _TICK_MILLISECONDS = 500
 """The interval at which the receiving thread checks whether the source is silent, or a sync is due, milliseconds."""
 
+_BROKEN = select.POLLERR | select.POLLHUP
+"""The results of ``poll`` for a connection that was reset, or that both sides have closed."""
+
 _TELL_SECONDS = 0.02
 """The longest time between two calls of ``on_progress``, which reports new events, while the source sends without a
 pause, seconds.
@@ -235,7 +238,10 @@ class Reception:
                     left = item
                     return None
             full = full + got // _MOST_IN_A_TURN if got >= _MOST_IN_A_TURN else 0
-            return got if full < _MOST_TURNS else None
+            # uvloop reports a broken connection only once, perhaps together with the last bytes. The receiving thread
+            # then meets the error.
+            is_broken = any(events & _BROKEN for _, events in self._readable.poll(0))
+            return None if is_broken or full >= _MOST_TURNS else got
 
         self._tell_progress()
         self._received_at = time.monotonic()

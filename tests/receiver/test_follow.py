@@ -10,11 +10,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
 from dumpfilter.base.errors import ConnectionLost, OptionError, SourceStreamDamaged
 from dumpfilter.binlog.events import EventType
+from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.master.source import LoopTurns
 from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
@@ -155,6 +158,44 @@ def test_an_event_after_the_one_that_closes_its_file_is_refused_while_a_loop_rec
     made.turns = loop
     with pytest.raises(SourceStreamDamaged, match="after the event that closes the file"):
         made.run()
+    assert stored(store.directory) == source.files
+
+
+def test_a_reset_directly_behind_the_last_bytes_is_seen_at_once_by_a_loop(
+    source: FakeSource, store: BinlogDirectory
+) -> None:
+    """The loop (uvloop) reports the bytes and the reset together, and nothing afterwards."""
+    waits, is_busy, goes_on = threading.Event(), threading.Event(), threading.Event()
+
+    class Waiting(LoopTurns):
+        async def _receive(self, *arguments: Any) -> None:
+            waits.set()
+            await super()._receive(*arguments)
+
+    def be_busy() -> None:
+        is_busy.set()
+        goes_on.wait()
+
+    def reset_behind(payloads: list[bytes]) -> Iterator[bytes]:
+        if len(source.asked) > 1:
+            made.stop()
+            return
+        early = len(framed(payloads[:-1]))
+        yield framed(payloads)[:early]
+        waits.wait()
+        serving.loop.call_soon_threadsafe(be_busy)
+        is_busy.wait()
+        yield framed(payloads)[early:]
+        source.reset()
+        goes_on.set()
+
+    source.raw = reset_behind
+    made = follower(source, store, stop_never=True, retries=0)
+    with ServingLoop("test") as serving:
+        made.turns = Waiting(serving.loop, lambda *_: None, lambda: True)
+        made.run()
+    assert made.failures == 1
+    assert "silent" not in made.last_error
     assert stored(store.directory) == source.files
 
 
