@@ -1,8 +1,14 @@
-"""Bytes objects that are filled after they are made, so that no content is copied."""
+"""Bytes objects and arrays whose memory nobody fills before its use."""
 
 from __future__ import annotations
 
 import ctypes
+import math
+import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 _make = ctypes.pythonapi.PyBytes_FromStringAndSize
 _make.restype, _make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
@@ -20,3 +26,15 @@ def unfilled(size: int) -> tuple[bytes, memoryview]:
     """
     made: bytes = _make(None, size)
     return made, _view(made, size, _WRITE) if size else memoryview(bytearray())
+
+
+def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Any:
+    """Return an array of zeros like ``np.zeros``, for a large work array of which mostly few rows are used.
+
+    The system gives memory for a page of 4 KiB when the page is first used. Memory that ``np.zeros`` gets anew from an
+    earlier array is cleared whole instead, and large arrays of ``np.empty`` get pages of 2 MiB.
+    """
+    made = np.dtype(dtype)
+    size = max(math.prod(np.atleast_1d(shape).tolist()), 1) * made.itemsize
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.ndarray(shape, made, memory)

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.memory import lazy_zeros
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
@@ -190,37 +191,34 @@ class _Scratch(threading.local):
         self.flags = []
         lists = A.ROOTS + A.MOST_LISTS * events
         self.weighed = A.Weighed(
-            subject=np.empty((A.SUBJECT_WORDS, subjects), np.uint64),
-            transaction=np.empty((A.TRANSACTION_WORDS, events), np.uint64),
-            candidate=np.empty(events, np.int64),
-            busy=np.empty(events, np.int64),
-            atom_first=np.empty(events, np.int64),
-            atom_until=np.empty(events, np.int64),
-            atoms=np.empty((events, A.ATOM_COLUMNS), np.int64),
-            atom=np.empty((events, A.ATOM_WORDS), np.uint64),
-            lists=np.empty((lists, A.LIST_COLUMNS), np.int64),
-            list_word=np.empty(lists, np.uint64),
-            call=np.empty(A.CALL_WORDS, np.uint64),
+            subject=lazy_zeros((A.SUBJECT_WORDS, subjects), np.uint64),
+            transaction=lazy_zeros((A.TRANSACTION_WORDS, events), np.uint64),
+            candidate=lazy_zeros(events, np.int64),
+            busy=lazy_zeros(events, np.int64),
+            atom_first=lazy_zeros(events, np.int64),
+            atom_until=lazy_zeros(events, np.int64),
+            atoms=lazy_zeros((events, A.ATOM_COLUMNS), np.int64),
+            atom=lazy_zeros((events, A.ATOM_WORDS), np.uint64),
+            lists=lazy_zeros((lists, A.LIST_COLUMNS), np.int64),
+            list_word=lazy_zeros(lists, np.uint64),
+            call=lazy_zeros(A.CALL_WORDS, np.uint64),
         )
         self.transactions = K.Transactions(
-            row=np.empty((events + 1, K.TRANSACTION_COLUMNS), np.int64),
-            run=np.empty((events + 1, K.RUN_COLUMNS), np.int64),
-            run_gtid=np.empty(events + 1, np.int64),
+            row=lazy_zeros((events + 1, K.TRANSACTION_COLUMNS), np.int64),
+            run=lazy_zeros((events + 1, K.RUN_COLUMNS), np.int64),
+            run_gtid=lazy_zeros(events + 1, np.int64),
         )
-        # Nothing clears the arrays, so that the system gives memory for the rows that are used only. Filters share the
-        # rows that the first one leaves.
+        # Filters share the rows that the first one leaves.
         rows = room + room // 4
         self.done = K.Done(
-            np.empty((A.FILTERS, K.HITS + len(SLAVE_RULE_KINDS)), np.int64),
-            chunk=np.empty((room // 2, K.CHUNK_COLUMNS), np.int64),
-            range=np.empty((rows, K.RANGE_COLUMNS), np.int64),
-            gap=np.empty((rows, K.GAP_COLUMNS), np.int64),
-            run=np.empty((rows, K.RUN_COLUMNS), np.int64),
-            hit=np.empty((rows, 2), np.int64),
-            carry=np.empty((rows, K.CARRY_COLUMNS), np.int64),
+            lazy_zeros((A.FILTERS, K.HITS + len(SLAVE_RULE_KINDS)), np.int64),
+            chunk=lazy_zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
+            range=lazy_zeros((rows, K.RANGE_COLUMNS), np.int64),
+            gap=lazy_zeros((rows, K.GAP_COLUMNS), np.int64),
+            run=lazy_zeros((rows, K.RUN_COLUMNS), np.int64),
+            hit=lazy_zeros((rows, 2), np.int64),
+            carry=lazy_zeros((rows, K.CARRY_COLUMNS), np.int64),
         )
-        # The kernel reads the row before a filter's first chunk, and never writes row 0.
-        self.done.chunk[0] = 0
 
 
 _scratch = _Scratch()

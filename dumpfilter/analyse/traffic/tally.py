@@ -31,6 +31,7 @@ from dumpfilter.analyse.traffic.facts import (
     Origin,
     added_up,
 )
+from dumpfilter.base.memory import lazy_zeros
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import atoms as A
@@ -413,9 +414,7 @@ class Tally:
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
-                # Only the rows of new tables and statements must begin with zeros.
-                make = np.zeros if name == "subjects" else np.empty
-                longer = make((2 * length, *column.shape[1:]), column.dtype)
+                longer = lazy_zeros((2 * length, *column.shape[1:]), column.dtype)
                 longer[: len(column)] = column
                 self._memory = self._memory._replace(**{name: longer})
         slots = 1 << (2 * len(self._memory.conditions) - 1).bit_length()
