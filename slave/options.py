@@ -112,7 +112,7 @@ class SlaveOptions(Settings):
     """The slave's server_id, 1 to 4294967295."""
     report_host: str = ""
     """The host under which SHOW REPLICAS lists the slave."""
-    report_port: int = setting(0, min=0, max=65535)
+    report_port: int = setting(0, min=0, max=MOST_PORT)
     """The port under which SHOW REPLICAS lists the slave."""
     once: bool = False
     """Stop at the end of the newest binlog."""

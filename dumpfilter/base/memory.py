@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import mmap
 from typing import Any
 
@@ -35,6 +34,6 @@ def lazy_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> Any:
     earlier array is cleared whole instead, and large arrays of ``np.empty`` get pages of 2 MiB.
     """
     made = np.dtype(dtype)
-    size = max(math.prod(np.atleast_1d(shape).tolist()), 1) * made.itemsize
+    size = max(int(np.prod(shape)), 1) * made.itemsize
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.ndarray(shape, made, memory)

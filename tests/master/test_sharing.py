@@ -22,7 +22,6 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.index_file import take_out
-from dumpfilter.index.segment import Prepared
 from dumpfilter.master import sharing
 from dumpfilter.master.advance import (
     DumpPlace,
@@ -131,6 +130,18 @@ def test_the_logged_gtids_do_not_keep_a_purged_file_open(store: BinlogStore) -> 
     assert f"{purge_first(store)} (deleted)" not in open_files()
 
 
+def threads_that_call(name: str, monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Return a list that grows by the thread of each call of the method ``name`` of IndexedFile."""
+    method, threads = getattr(IndexedFile, name), list[threading.Thread]()
+
+    def noted(indexed: IndexedFile) -> object:
+        threads.append(threading.current_thread())
+        return method(indexed)
+
+    monkeypatch.setattr(IndexedFile, name, noted)
+    return threads
+
+
 def test_workers_search_earlier_files_for_a_prepared_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,13 +157,7 @@ def test_workers_search_earlier_files_for_a_prepared_transaction(
     path = store.binlogs.path(name)
     data = path.read_bytes()
     path.write_bytes(data[:size])
-    search, threads = IndexedFile.prepared_at_end, list[threading.Thread]()
-
-    def searched(indexed: IndexedFile) -> Prepared:
-        threads.append(threading.current_thread())
-        return search(indexed)
-
-    monkeypatch.setattr(IndexedFile, "prepared_at_end", searched)
+    threads = threads_that_call("prepared_at_end", monkeypatch)
 
     async def follow() -> None:
         async with shared(store) as reader:
@@ -187,13 +192,7 @@ def test_workers_scan_a_file_before_the_position_of_a_dump(
     (name,) = other.binlogs.names
     (segment,) = other.segments(name)
     other.close()
-    store, scan, threads = BinlogStore(made), IndexedFile._scan_next, list[threading.Thread]()
-
-    def scanned(indexed: IndexedFile) -> bool:
-        threads.append(threading.current_thread())
-        return scan(indexed)
-
-    monkeypatch.setattr(IndexedFile, "_scan_next", scanned)
+    store, threads = BinlogStore(made), threads_that_call("_scan_next", monkeypatch)
 
     async def read() -> None:
         async with shared(store) as reader:
