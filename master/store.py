@@ -594,15 +594,22 @@ class BinlogStore:
 
         Raises BinlogMissing if the file is gone.
         """
-        if indexed.name not in self.binlogs:
-            names = self.binlogs.names
-            raise BinlogMissing(
-                f"the binlog set no longer has this file nor a later one; it has {names[0]} to {names[-1]}. If the "
-                "server began its binlogs anew (RESET MASTER), set the slave up again from a backup",
-                file=indexed.name,
-                position=indexed.scanned_to,
-            )
-        self.binlogs.size(indexed.name)
+        if indexed.name in self.binlogs:
+            try:
+                self.binlogs.size(indexed.name)
+                return
+            except BinlogMissing:
+                # The server may have begun its binlogs anew since the index file was read.
+                self.refresh()
+                if indexed.name in self.binlogs:
+                    raise
+        names = self.binlogs.names
+        raise BinlogMissing(
+            f"the binlog set no longer has this file nor a later one; it has {names[0]} to {names[-1]}. If the "
+            "server began its binlogs anew (RESET MASTER), set the slave up again from a backup",
+            file=indexed.name,
+            position=indexed.scanned_to,
+        )
 
     def _check_gtids(self, indexed: IndexedFile, following: str) -> None:
         """Check that a file has all GTIDs that the next file ``following`` lists as logged before. Raises

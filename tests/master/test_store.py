@@ -174,6 +174,25 @@ def test_an_index_that_is_gone_for_a_moment_is_waited_for(tmp_path: Path) -> Non
     assert next_file(store, "bin.000001") == "bin.000002"
 
 
+def test_a_set_that_begins_anew_after_a_look_at_its_index_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BinlogStore(generate(tmp_path, 50_000).index)
+    (name,) = store.binlogs.names
+    indexed, data, size = store.open_file(name), (tmp_path / name).read_bytes(), BinlogSet.size
+
+    def begun_anew(binlogs: BinlogSet, asked: str) -> int:
+        (tmp_path / "other.000001").write_bytes(data)
+        (tmp_path / "bin.index").write_text("./other.000001\n")
+        (tmp_path / name).unlink(missing_ok=True)
+        return size(binlogs, asked)
+
+    monkeypatch.setattr(BinlogSet, "size", begun_anew)
+    with pytest.raises(BinlogMissing, match=f"{name}: .*no longer has this file nor a later one"):
+        store.file_following(indexed)
+    store.close()
+
+
 def test_a_flipped_byte_is_named_with_file_and_position(tmp_path: Path) -> None:
     index = copy_set("mysql-row", tmp_path / "set")
     path = tmp_path / "set" / "bin.000002"
