@@ -74,9 +74,9 @@ class BinlogPart(_Model):
     previous_gtids: str | None
     """The GTID set of all transactions in this binlog's earlier files, as text. None if the source has no GTIDs."""
     first_time: UnixTime | None
-    """The time at which the server wrote the file's first transaction, Unix seconds. None without transactions."""
+    """The smallest time of a transaction's last event in the file, Unix seconds. None without transactions."""
     last_time: UnixTime | None
-    """The time at which the server wrote the file's last transaction, Unix seconds. None without transactions."""
+    """The largest time of a transaction's last event in the file, Unix seconds. None without transactions."""
     source_start: Place
     """The start of the part of the source (the set that was split) from which the file's events come."""
     source_end: Place

@@ -425,8 +425,9 @@ def _count(part: BinlogPart, transactions: Ints) -> None:
     times = transactions[:, P.T_TIME]
     times = times[times > 0]
     if len(times):
-        part.first_time = int(times.min()) if part.first_time is None else part.first_time
-        part.last_time = max(part.last_time or 0, int(times.max()))
+        first, last = int(times.min()), int(times.max())
+        part.first_time = min(first, part.first_time or first)
+        part.last_time = max(last, part.last_time or last)
     part.transactions += len(transactions)
 
 

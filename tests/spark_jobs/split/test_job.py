@@ -385,3 +385,26 @@ def test_the_ends_of_unknown_xa_transactions(tmp_path: Path) -> None:
         made = split_here(source, tmp_path / name, options)
         assert {one.name for one in made.sets if b"XA COMMIT" in one.files[0].read_bytes()} == wanted
         assert "1 XA transaction ends here without having begun here" in made.warnings[0]
+
+
+def test_the_times_of_a_file_whose_clock_went_back(tmp_path: Path) -> None:
+    """They are the smallest and the largest time of its transactions, whatever the ranges."""
+    data = bytearray((ORACLE / "mysql-row" / "bin.000001").read_bytes())
+    at = 4 + int.from_bytes(data[13:17], "little")
+    while at < len(data):
+        data[at : at + 4] = (1_700_000_000 - at).to_bytes(4, "little")
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    source = tmp_path / "bin.000001"
+    source.write_bytes(data)
+    times = [
+        [
+            (part.first_time, part.last_time)
+            for one in split_here(source, tmp_path / name, options).manifest.binlogs
+            for part in one.parts
+        ]
+        for name, options in (
+            ("many", SMALL.model_copy(update={"verify": False})),
+            ("one", SplitOptions(verify=False)),
+        )
+    ]
+    assert times[0] == times[1]
