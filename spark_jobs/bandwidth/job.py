@@ -32,7 +32,7 @@ from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, SubjectFlags, fl
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8, visible
 from dumpfilter.binlog.format import Family
-from dumpfilter.dump.packets.stand_ins import EVENTS
+from dumpfilter.dump.packets.stand_ins import EVENTS, StandIns
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.index.subjects import Subject, numbers_on_tables
@@ -183,7 +183,9 @@ class Evaluate:
         """
         if not len(self.buckets):
             return np.zeros(0, np.int64)
-        return np.rint(np.bincount(self._place, weights=values, minlength=len(self.buckets))).astype(np.int64)
+        sums = np.bincount(self._place, weights=values, minlength=len(self.buckets))
+        # Rounded sums up to each bucket, so that the buckets add up to the reader's total.
+        return np.diff(np.rint(np.cumsum(sums)), prepend=0.0).astype(np.int64)
 
     @cached_property
     def _place(self) -> Ints:
@@ -210,8 +212,8 @@ class Evaluate:
         sent = tallied.sent(flags, None, number)
         stand_ins = tallied.stand_in_bytes + PACKET_BYTES * self._events_of_stand_in * tallied.stand_ins
         # MariaDB has one stand-in for a run of dropped transactions. The bytes are spread over all of them.
-        needed = tallied.stand_ins_for(flags, number).number / max(int(tallied.stand_ins[~sent].sum()), 1)
-        return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
+        share = self._bytes_of(tallied.stand_ins_for(flags, number)) / max(int(stand_ins[~sent].sum()), 1)
+        return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, share * stand_ins)
 
     def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, tuple[int, ...]]:
         """Return two values: the figures of one slave's traffic, and the bytes that the slave receives in each time
@@ -280,7 +282,7 @@ class Evaluate:
         tallied = self.tallied
         passing = tallied.sent(flags, None, number)
         stand_ins = tallied.stand_ins_for(flags, number)
-        of_stand_ins = stand_ins.nbytes + PACKET_BYTES * self._events_of_stand_in * stand_ins.number
+        of_stand_ins = self._bytes_of(stand_ins)
         nbytes, compressed = self._in_packets(passing)
         from_source, compressed_from_source = self._from_source
         return RealReplica(
@@ -292,6 +294,9 @@ class Evaluate:
             bytes_from_source=from_source,
             is_upper_bound=self._is_mariadb and stand_ins.number > 0,
         )
+
+    def _bytes_of(self, stand_ins: StandIns) -> int:
+        return stand_ins.nbytes + PACKET_BYTES * self._events_of_stand_in * stand_ins.number
 
     @cached_property
     def _from_source(self) -> tuple[int, int]:

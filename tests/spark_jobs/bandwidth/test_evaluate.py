@@ -5,11 +5,15 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+import pytest
+
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.output import tables
 from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import bandwidth, run_here
 from tests.spark_jobs.walking import RECORDINGS
@@ -56,3 +60,12 @@ def test_statements_on_no_table_do_not_hide_a_broken_rule() -> None:
     assert results.totals.slaves_left_out == 1
     assert results.totals.of_slaves.filter == found["shop"].master_side.bytes
     assert any(one.startswith("nothing-passes:") for one in found["broken"].warnings)
+
+
+@pytest.mark.parametrize("name", ["oracle/mysql-row", "recordings/mariadb118-alter"])
+def test_buckets_add_up_to_the_bytes_of_a_real_replica(name: str) -> None:
+    options = BandwidthOptions(bucket_seconds=1, audience=Audience.REPLICAS)
+    results = bandwidth(RECORDINGS[name], [SHOP], run_here, options)
+    (shop,) = results.slaves
+    assert shop.real_replica is not None
+    assert sum(results.series.slaves["shop"]) == shop.real_replica.bytes
