@@ -34,7 +34,6 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
-from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, open_file, reused_buffer
@@ -42,22 +41,24 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import step
 from dumpfilter.spark_jobs.ranges import FileIndex, Range, ReadRanges, indexes_of_task, state_of_thread
+from dumpfilter.spark_jobs.split._shares import (
+    P_BLOCK,
+    P_OFFSET,
+    P_OUTPUT,
+    P_SIZE,
+    SHARE_END,
+    SHARE_EVENTS,
+    SHARE_OUTPUT,
+    SHARE_SIZE,
+    SHARE_TRANSACTION,
+    list_shares,
+)
 from dumpfilter.spark_jobs.split.ownership import (
     FILE_EVENTS,
     Assigner,
     Owners,
     Specification,
 )
-
-P_OUTPUT, P_BLOCK, P_OFFSET, P_SIZE, P_PATCH = range(5)
-"""The columns of :attr:`RangePlan.pieces`. A row is a piece (consecutive bytes) of a source file that an output (binlog
-set of the split) receives.
-
-- P_OUTPUT: the output, an index into ``RangePlan.outputs``.
-- P_BLOCK: the block (part read at a time), an index into ``RangePlan.blocks``.
-- P_OFFSET, P_SIZE: the offset and size of the piece in the source file, bytes.
-- P_PATCH: how the bytes are changed, as in :attr:`ChunkPlan.ranges` (0: unchanged).
-"""
 
 T_OUTPUT, T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(7)
 """The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output (binlog set of the split)
@@ -109,7 +110,8 @@ class RangePlan(NamedTuple):
     """
     pieces: Ints
     """The pieces (consecutive bytes) of the source file that outputs (binlog sets of the split) receive, as an array of
-    shape (n, 5). :data:`P_OUTPUT` describes the columns.
+    shape (n, 5). :data:`~dumpfilter.spark_jobs.split._shares.P_OUTPUT` describes the columns. The output and the block
+    are indexes into ``outputs`` and ``blocks``.
 
     Rows are in the order of ``blocks``. Rows of one block and output are adjacent.
     """
@@ -220,13 +222,14 @@ def plan_of(
     bounds = np.append(np.concatenate(events), blocks[-1][1] if blocks else 0)
     # The index of each transaction's first event, and the number of all events.
     first_event = np.append(0, np.searchsorted(bounds, about[:, -1]))
-    output, transaction, totals, received = _received(pieces, bounds, first_event)
+    shares = _shares(pieces, bounds, first_event)
+    output, transaction = shares[:, SHARE_OUTPUT], shares[:, SHARE_TRANSACTION]
     # The bytes of each transaction, without those of events that no output receives.
     sizes = np.where(np.concatenate(is_stray), 0, np.diff(bounds))
     nbytes = np.add.reduceat(sizes, first_event[:-1])
     n_outputs = np.bincount(transaction, minlength=len(about))
     is_cut = np.zeros(len(about), np.bool_)
-    is_cut[transaction[received < nbytes[transaction]]] = True
+    is_cut[transaction[shares[:, SHARE_SIZE] < nbytes[transaction]]] = True
     is_cut &= n_outputs > 1
     first_cut: _Cut = None
     if is_cut.any():
@@ -238,7 +241,7 @@ def plan_of(
     unassigned = (n_outputs == 0) & (about[:, 0] != R.KEPT)
     return RangePlan(
         np.array(blocks, np.int64).reshape(-1, 2),
-        np.column_stack([output, *totals, about[transaction]]),
+        np.column_stack([output, shares[:, [SHARE_END, SHARE_EVENTS]], about[transaction]]),
         pieces,
         [names[k] for k in outputs],
         [sources.key(k) for k in range(sources.count)],
@@ -249,40 +252,21 @@ def plan_of(
     )
 
 
-def _received(pieces: Ints, bounds: Ints, first_event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return four arrays, with a row for each pair of an output (binlog set that the split writes) and a transaction of
-    which the output receives an event. The rows are sorted by output, and then by transaction.
-
-    The first array has the number of the output, and the second the index of the transaction. The third has shape
-    (2, n): the bytes and the events that the output receives up to the transaction's end. The fourth has the bytes that
-    the output receives of this transaction alone.
+def _shares(pieces: Ints, bounds: Ints, first_event: Ints) -> Ints:
+    """Return a row for each pair of an output (binlog set that the split writes) and a transaction of which the output
+    receives an event. :data:`~dumpfilter.spark_jobs.split._shares.SHARE_OUTPUT` describes the columns. The rows are
+    sorted by output, and then by transaction.
 
     ``pieces`` are the pieces (consecutive bytes) of the source file that outputs receive (:attr:`RangePlan.pieces`).
     ``bounds`` has the offset of each event and of the last one's end. ``first_event`` has the index of each
     transaction's first event, and the number of all events.
     """
     pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
-    is_replaced = pieces[:, P_PATCH] == K.REPLACED
-    first, stop = np.searchsorted(bounds, [pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]])
-    stop[is_replaced] = first[is_replaced] + 1
-    # A piece may have events of several transactions. Each part of a piece has events of one transaction.
-    low, high = np.searchsorted(first_event, [first, stop - 1], "right") - 1
-    n = high - low + 1
-    piece = np.repeat(np.arange(len(pieces)), n)
-    transaction = np.arange(len(piece)) - np.repeat(np.cumsum(n) - n - low, n)
-    first, stop = (
-        np.maximum(first[piece], first_event[transaction]),
-        np.minimum(stop[piece], first_event[transaction + 1]),
-    )
-    nbytes = np.where(is_replaced[piece], pieces[piece, P_SIZE], bounds[stop] - bounds[first])
-    output = pieces[piece, P_OUTPUT]
-    # A transaction may have several pieces.
-    begins = np.flatnonzero(np.diff(output, prepend=-1) | np.diff(transaction, prepend=-1))
-    output, transaction = output[begins], transaction[begins]
-    counts = np.add.reduceat([nbytes, stop - first], begins, axis=1)
-    totals = np.cumsum(counts, axis=1)
-    totals -= (totals - counts)[:, np.searchsorted(output, output)]
-    return output, transaction, totals, counts[0]
+    room = len(pieces)
+    # A piece may have events of several transactions.
+    while (n := list_shares(pieces, bounds, first_event, shares := np.empty((room, 5), np.int64))) > room:
+        room = n
+    return shares[:n]
 
 
 RangeFile = Literal["plan", "written"]

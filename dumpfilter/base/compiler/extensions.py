@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import hashlib
 import importlib.machinery
 import os
@@ -56,7 +57,8 @@ def modules() -> list[Path]:
     """
     found = [
         file
-        for file in PACKAGE.rglob("*.py")
+        # Unlike Path.rglob, glob follows the links to the folders of master, slave and jobs.
+        for file in map(Path, glob.iglob(f"{glob.escape(str(PACKAGE))}/**/*.py", recursive=True))
         if _HAS_KERNELS.search(text := file.read_bytes()) and b"\n@kernel\n" in text
     ]
     return sorted(found, key=lambda file: -file.stat().st_size)
