@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.values import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
+from dumpfilter.base.options.values import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS, whole_number
 
 MASTER_PANEL = "Master"
 REPLICAS_PANEL = "Real replicas"
@@ -217,9 +217,11 @@ def parse_ports(texts: list[str] | None, option: str) -> dict[str, int]:
     >>> parse_ports(["3309", "m1=3310"], "--replica-port")
     {'': 3309, 'm1': 3310}
     """
-    ports = values_of_channels(texts, option)
-    for channel, port in ports.items():
-        if not port.isascii() or not port.isdigit() or int(port[:6]) > MOST_PORT:
-            named = f"{channel}={port}" if channel else port
+    ports: dict[str, int] = {}
+    for channel, text in values_of_channels(texts, option).items():
+        port = whole_number(text)
+        if port is None or port > MOST_PORT:
+            named = f"{channel}={text}" if channel else text
             raise OptionError(f"{option}={named}: give a port from 0 to {MOST_PORT}, or CHANNEL=PORT")
-    return {channel: int(port) for channel, port in ports.items()}
+        ports[channel] = port
+    return ports

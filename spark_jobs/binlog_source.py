@@ -54,7 +54,7 @@ from dumpfilter.base.errors import (
     OptionError,
     PositionError,
 )
-from dumpfilter.base.options.values import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT, whole_number
 from dumpfilter.binlog.format import DEFAULT_NAMES
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet
@@ -459,15 +459,15 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return dict(_end_of(binlogs))
         names = binlogs.names
         name, _, digits = text.rpartition(":")
+        position = whole_number(digits)
         if text == "earliest":
-            name, digits = names[0], str(FIRST_EVENT)
-        elif not (name and digits.isascii() and digits.isdigit()):
+            name, position = names[0], FIRST_EVENT
+        elif not name or position is None:
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
         elif name not in binlogs:
             raise BinlogMissing(
                 f"option startingPosition: the set has only {names[0]} to {names[-1]}", file=name
             )
-        position = int(digits)
         if position != FIRST_EVENT:
             part = FilePart(0, binlogs.addresses[names.index(name)], last=True)
             index = index_file(part, ReadOptions(range_size=1))

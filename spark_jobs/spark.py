@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dumpfilter import __version__
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError
+from dumpfilter.base.options.values import whole_number
 from dumpfilter.spark_jobs.engines import TASKS, Amount, Progress, translated
 from dumpfilter.spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
 from dumpfilter.spark_jobs.options import SparkSettings
@@ -133,13 +134,14 @@ def driver_address(master: str) -> str | None:
         return None
     refused: OSError | UnicodeError | None = None
     for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
-        if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+        host, _, digits = address.rpartition(":")
+        port = whole_number(digits)
+        if not host or port is None or not 0 < port < 65536:
             raise OptionError(
                 f"--spark-master {master}: a standalone master is spark://host:port, often port 7077"
             )
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT) as connection:
+            with socket.create_connection((host.strip("[]"), port), REACH_TIMEOUT) as connection:
                 return str(connection.getsockname()[0])
         except (OSError, UnicodeError) as error:
             refused = error

@@ -20,6 +20,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import Format, Level, logger
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, repeated, setting
+from dumpfilter.base.options.values import whole_number
 from dumpfilter.commands.sub_command import at_end
 from dumpfilter.filter import rules as R
 from dumpfilter.spark_jobs.options import SPARK_PANEL, SparkSettings
@@ -468,7 +469,8 @@ def parse_address(option: str, value: str, form: str = "HOST:PORT") -> tuple[str
     >>> parse_address("--slave", "[::1]:3308")
     ('::1', 3308)
     """
-    host, _, port = value.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
+    host, _, digits = value.rpartition(":")
+    port = whole_number(digits)
+    if not host or port is None or not 0 < port < 65536:
         raise OptionError(f"{option}={value}: write {form}")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), port

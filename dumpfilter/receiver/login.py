@@ -24,7 +24,7 @@ from pymysql.constants import COMMAND, CR
 
 from dumpfilter.base import errors as E
 from dumpfilter.base.options.config_files import read_options_file, read_password, read_small_file
-from dumpfilter.base.printable import printable
+from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.security import guarded_client as G
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode, ssl_reason
 from dumpfilter.binlog.format import Family
@@ -55,10 +55,12 @@ def find_credentials(url: SourceUrl) -> G.Login:
         found = [option for option in read_options_file(defaults) if option.section in SECTIONS]
         found.sort(key=lambda option: SECTIONS.index(option.section))
         options = {option.name.replace("_", "-"): str(option.value or "") for option in found}
-    if url.password_file is not None:
-        password = read_password(url.password_file)
+    if url.password_file is not None or PASSWORD_VARIABLE in os.environ:
+        password = read_password(url.password_file, PASSWORD_VARIABLE)
     else:
-        password = os.environ.get(PASSWORD_VARIABLE, options.get("password", ""))
+        password = options.get("password", "")
+        if password != replace_invalid_utf8(password):
+            raise E.OptionError(f"{defaults}: the password is not UTF-8; write the file in UTF-8")
 
     def path(name: str) -> Path | None:
         return home_expanded(Path(options[name])) if options.get(name) else None

@@ -7,7 +7,6 @@ lists may also be left. The next purge deletes these files.
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +16,8 @@ from pydantic import BaseModel
 from dumpfilter.analyse.split_set import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.files import locked, remove, sync_path
+from dumpfilter.base.options.values import whole_number
 from dumpfilter.index.index_file import take_out
-
-_PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 
 
 class Purged(BaseModel):
@@ -98,10 +96,10 @@ def _place(manifest: Manifest, before: str) -> Place | None:
 
     Raises OptionError for a file of the source without an offset.
     """
-    found = _PLACE.fullmatch(before)
-    names = [one.name for one in manifest.source]
-    if found is not None and found["file"] in names:
-        return Place(file=found["file"], position=int(found["position"]))
+    name, _, digits = before.rpartition(":")
+    names, position = [one.name for one in manifest.source], whole_number(digits)
+    if name in names and position is not None:
+        return Place(file=name, position=position)
     if before in names:
         raise OptionError(f"--before: {before!r} is a file of the source: add a position, as in {before}:4")
     return None

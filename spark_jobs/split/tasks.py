@@ -203,14 +203,13 @@ def plan_of(
             place = np.broadcast_to((output_number, len(blocks)), (len(plan.ranges), 2))
             pieces_of_blocks.append(np.column_stack([place, plan.ranges]))
         blocks.append((segment.start, segment.end))
-        complete = len(segment.txn_source) - int(segment.open)
         events.append(segment.offset)
         is_stray.append(FILE_EVENTS[segment.type])
         last = segment.txn_event[1:] - 1
         end = segment.offset[last] + segment.size[last]
         rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], end])
         # The next block has the transaction that continues there.
-        transactions.append(rows[:complete])
+        transactions.append(rows[: segment.ended])
     about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_blocks)
     # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
     # instead, so that every process makes an equal plan of the range.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 from pathlib import Path
 from typing import NoReturn
@@ -36,6 +37,22 @@ def test_the_places_in_their_order(home: Path, monkeypatch: pytest.MonkeyPatch) 
     found = find_credentials(parse_source_url(f"mysql://u@h/?password-file={home / 'pw'}"))
     assert (found.user, found.password) == ("u", "from-file")
     assert "from-file" not in repr(found)
+
+
+def test_a_password_that_is_not_utf_8_is_an_error_without_the_password(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / ".my.cnf"
+    file.write_bytes(b"[client]\npassword=caf\xe9\n")
+    with pytest.raises(OptionError, match=f"^{file}: the password is not UTF-8") as refused:
+        find_credentials(parse_source_url("mysql://u@h/"))
+    assert "caf" not in str(refused.value)
+    monkeypatch.setenv("DUMPFILTER_SOURCE_PASSWORD", os.fsdecode(b"caf\xe9"))
+    with pytest.raises(
+        OptionError, match=r"^DUMPFILTER_SOURCE_PASSWORD: the password cannot be read"
+    ) as refused:
+        find_credentials(parse_source_url("mysql://u@h/"))
+    assert "caf" not in str(refused.value)
 
 
 def test_the_section_of_dumpfilter_wins(home: Path) -> None:

@@ -15,6 +15,7 @@ from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextO
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogError, OptionError
+from dumpfilter.base.options.values import whole_number
 from dumpfilter.base.printable import visible
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
@@ -204,18 +205,13 @@ def range_of(options: SelectionOptions, family: Family) -> Range:
     )
 
 
-_MOST_DIGITS = 30
-"""The number of digits of the largest position that is read. Every file is shorter."""
-
-
 def _position(text: str, option: str, family: Family) -> tuple[int | None, GtidSet | None]:
     # The value of --start-position or --stop-position is a file offset. MariaDB also accepts the last GTID of each
     # domain. The function returns the offset and None, or None and the GTIDs.
     if not text:
         return None, None
-    # Python refuses to convert thousands of digits.
-    if text.isdecimal() and len(text) <= _MOST_DIGITS:
-        return int(text), None
+    if (offset := whole_number(text)) is not None:
+        return offset, None
     gtids = _gtids(text, option, family) if family == "mariadb" else None
     if not isinstance(gtids, MariadbGtidSet) or not gtids.is_position():
         wanted = "bytes, or GTIDs (0-1-5,1-2-7)" if family == "mariadb" else "bytes"

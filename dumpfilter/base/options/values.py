@@ -28,7 +28,7 @@ _TIME_UNITS = {
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*", re.ASCII)
 
 _MOST_DIGITS = 30
-"""The number of digits of the longest size that is read. Python refuses to convert very long numbers."""
+"""The number of digits of the longest number that is read. Python refuses to convert very long numbers."""
 
 MOST_RATE = 1_000_000_000_000
 """The highest rate that :func:`parse_rate` accepts, bits per second."""
@@ -38,6 +38,17 @@ MICROSECOND = Decimal("0.000001")
 """The smallest step of a time that :func:`parse_time` accepts, seconds."""
 
 
+def whole_number(text: str) -> int | None:
+    """Return the number that ``text`` has in decimal ASCII digits. None for any other text, and for a number that is
+    larger than every size, position and port.
+
+    >>> whole_number("3306"), whole_number("+1"), whole_number("9" * 5000)
+    (3306, None, None)
+    """
+    is_number = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
 def parse_size(text: str, *, option: str = "", least: int = 0) -> int:
     """Parse a size such as ``512M``, and return the number of bytes. K, M, G and T are powers of 1024. Raises
     OptionError for a text that is no size, and for a size below ``least``.
@@ -45,8 +56,8 @@ def parse_size(text: str, *, option: str = "", least: int = 0) -> int:
     >>> parse_size("1.5K"), parse_size("2g")
     (1536, 2147483648)
     """
-    is_plain = text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
-    size = int(text) if is_plain else _scaled(text.upper(), _SIZE_UNITS)
+    plain = whole_number(text)
+    size = _scaled(text.upper(), _SIZE_UNITS) if plain is None else plain
     if size is None:
         raise _wrong(option, f"{text!r} is not a size: bytes, or with K, M, G or T")
     if size < least:

@@ -641,7 +641,7 @@ class StandInSizes:
         return sizes
 
     def _stretches_of(self, segment: Segment) -> Stretches:
-        source = segment.txn_source[: len(segment.txn_source) - segment.open]
+        source = segment.txn_source[: segment.ended]
         which = np.flatnonzero(source >= 0)
         if not len(which):
             return Stretches()

@@ -108,6 +108,8 @@ def test_where_a_stream_begins(tmp_path: Path) -> None:
         reader_of(index, startingPosition="other.000001:4").initialOffset()
     with pytest.raises(OptionError):
         reader_of(index, startingPosition="bin.000001").initialOffset()
+    with pytest.raises(OptionError, match="is none of earliest, latest, file:position"):
+        reader_of(index, startingPosition=f"{first.name}:{'9' * 5000}").initialOffset()
 
 
 def test_a_file_that_is_purged_before_it_was_read_is_an_error(tmp_path: Path) -> None:

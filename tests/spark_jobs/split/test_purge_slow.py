@@ -135,6 +135,7 @@ def test_before_a_place_in_the_source(parts: Path) -> None:
         ),
         ("", "shop", "2026-13-01", OptionError, "no date and time"),
         ("", "shop", "other.000001:4", OptionError, "no place"),
+        pytest.param("", "shop", f"bin.000001:{'9' * 5000}", OptionError, "no place", id="many digits"),
         ("", "shop", "bin.000001", OptionError, "add a position, as in bin.000001:4"),
         ("..", "shop", "2026-01-01", OutputError, "no split was written here"),
         ("nowhere", "shop", "2026-01-01", OutputError, "nowhere: no split was written here"),
