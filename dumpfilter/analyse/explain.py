@@ -8,6 +8,8 @@ The output of ``dumpfilter explain`` is tables, one line for each event, or JSON
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -22,6 +24,7 @@ from dumpfilter.analyse.lint.findings import FilterWarning, listed, warning_as_d
 from dumpfilter.analyse.lint.knowledge import Gatherer
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.report.terminal import table
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import visible
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import event_name
@@ -30,7 +33,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.facts import read_text
 from dumpfilter.binlog.statement.parse import make_statement
-from dumpfilter.binlog.statement.statement import Statement
+from dumpfilter.binlog.statement.statement import Statement, StatementKind
+from dumpfilter.binlog.statement.tokens import BINLOG, TokenKind, tokens
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
@@ -302,6 +306,9 @@ class ExplainedStatement:
     path: tuple[PathStep, ...]
 
 
+_WITH_BODY = frozenset({StatementKind.ROUTINE, StatementKind.CREATE_TRIGGER, StatementKind.EVENT})
+"""The kinds of statements whose text may contain semicolons, since a body of statements is part of the text."""
+
 _FRAME = re.compile(
     r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK|SAVEPOINT|RELEASE\s+SAVEPOINT|XA)\b", re.IGNORECASE
 )
@@ -317,7 +324,8 @@ def explain_statement(
     statements are never filtered.
 
     ``current_database`` is the session's default database, chosen with USE. Servers log CREATE, ALTER and DROP
-    DATABASE with the named database as default database, and this function does so, too.
+    DATABASE with the named database as default database, and this function does so, too. Raises OptionError if ``text``
+    has several statements.
 
     >>> from dumpfilter.filter import Filter
     >>> rules = Filter.from_options(["--replicate-do-table=shop.orders"])
@@ -326,7 +334,12 @@ def explain_statement(
     ('execute', '--replicate-do-table=shop.orders')
     """
     filters = _as_filters(filters)
-    parsed = read_text(text, family=filters.slave.names.family)
+    family = filters.slave.names.family
+    parsed = read_text(text, family=family)
+    if parsed.kind not in _WITH_BODY:
+        is_end = [token[:2] == (TokenKind.SYMBOL, ";") for token in tokens(text, dialect=BINLOG[family])]
+        if not all(itertools.dropwhile(operator.not_, is_end)):
+            raise OptionError("--statement has several statements: explain each alone, with --use for USE")
     if _FRAME.match(text):
         statement = make_statement(parsed, current_database=current_database)
         decision = Decision(Verdict.EXECUTE, Step.NEVER_FILTERED)

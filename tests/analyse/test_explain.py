@@ -222,6 +222,19 @@ class TestCommand:
         assert told["updated"] == [[[None, "orders"]]]
         assert [stop["then"] for stop in told["path"]] == ["go on", "execute"]
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "DROP TABLE a; ; -- end",
+            "DELETE FROM a WHERE x = ';b' OR x = ';'",
+            "CREATE PROCEDURE p() BEGIN DELETE FROM a; DELETE FROM b; END",
+            "CREATE TRIGGER r AFTER INSERT ON a FOR EACH ROW BEGIN DELETE FROM b; END",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM a; END",
+        ],
+    )
+    def test_a_semicolon_inside_or_after_a_statement(self, text: str) -> None:
+        assert run("--statement", text).returncode == 0
+
     def test_the_families_differ(self) -> None:
         statement = ["--binlog-do-db=d1", "--statement", "CREATE TABLE d1.t (a INT)"]
         answers = {
@@ -276,6 +289,8 @@ class TestCommand:
             (["nowhere"], 1, "nowhere"),
             (["--statement=BEGIN", "--replicate-do-table=t"], 2, "--replicate-do-table=t"),
             (["--statement=BEGIN", "--do=a.b"], 2, "unknown option '--do'"),
+            (["--statement=DROP TABLE a; DROP TABLE b"], 2, "several statements"),
+            (["--statement=USE a; BEGIN"], 2, "with --use for USE"),
         ],
     )
     def test_wrong_input_is_one_line_and_a_code(
