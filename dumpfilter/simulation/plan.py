@@ -19,6 +19,7 @@ import numpy as np
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.arguments import ALIASES
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter.base import AllFilters, OriginFilter, ReplicationFilter
 from dumpfilter.filter.rules import FilterSemantics
@@ -230,7 +231,7 @@ def plan_topology(topology: Topology) -> Plan:
                     FilterKey(sent),
                     FilterKey(logged),
                     retries_of(node),
-                    int(number_of(node, "--chunk-size") or 0),
+                    int(number_of(node, "chunk-size") or 0),
                     restarts[source.name],
                 )
                 legs = (*legs, leg)
@@ -327,10 +328,9 @@ def retries_of(node: Node) -> Retries:
 
     Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """
-    found = number_of(node, "--connect-retry")
+    found = number_of(node, "connect-retry")
     if found is not None:
-        longest = _MEAN * found
-        return Retries(min(Retries.first, longest), longest)
+        return Retries(min(Retries.first, _MEAN * found), _MEAN * found)
     if node.server:
         # A real replica, as dumpfilter.testbed configures it, queries many variables of its source when it connects.
         return Retries(1.0, 1.0, 16.5, 1300)
@@ -342,16 +342,16 @@ def retries_of(node: Node) -> Retries:
 
 
 def number_of(node: Node, name: str) -> float | None:
-    """Return the number that a node's command line gives for the option ``name``, such as ``--connect-retry``. None if
-    the command line does not have the option.
+    """Return the number that a node's command line gives for the option ``name``, such as ``connect-retry``, in any
+    server's spelling of the name. None if the command line does not have the option.
 
     Raises OptionError for a missing value, and for one that is no number of 0 or more.
     """
-    found = None
-    options = iter(node.options)
+    found, options = None, iter(node.options)
     for option in options:
         spelled, equals, value = option.partition("=")
-        if f"--{spelled.lstrip('-')}".replace("_", "-") == name:
+        spelled = spelled.lstrip("-").replace("_", "-").lower()
+        if ALIASES.get(spelled, spelled) == name:
             found = value if equals else next(options, "")
     if found is None:
         return None
@@ -359,7 +359,7 @@ def number_of(node: Node, name: str) -> float | None:
         number = float(found)
         if 0 <= number < math.inf:
             return number
-    raise OptionError(f"node {node.name}: options: {name}={found}: give a number of 0 or more")
+    raise OptionError(f"node {node.name}: options: --{name}={found}: give a number of 0 or more")
 
 
 # -- the traffic of an origin

@@ -141,6 +141,7 @@ def test_a_known_time_of_the_next_connection_replaces_the_waits() -> None:
 def test_the_option_of_a_node_sets_its_longest_wait() -> None:
     assert retries_of(slave("a", "m", options=["--connect-retry=8"])).longest == 6
     assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
+    assert retries_of(slave("a", "m", options=["--master_connect_retry=8"])).longest == 6
     assert retries_of(server("a")).longest == 1
     assert retries_of(master("a", "db")).longest > 10
 
