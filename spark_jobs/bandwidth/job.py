@@ -215,9 +215,9 @@ class Evaluate:
         share = self._bytes_of(tallied.stand_ins_for(flags, number)) / max(int(stand_ins[~sent].sum()), 1)
         return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, share * stand_ins)
 
-    def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return two values: the figures of one slave's traffic, and the bytes that the slave receives in each time
-        bucket of ``buckets``.
+    def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, Ints, Ints]:
+        """Return three values: the figures of one slave's traffic, and the bytes that the slave receives in each time
+        bucket of ``buckets`` with its filter and without.
 
         ``asked`` has the slave's definition and the indexes of the filters to evaluate: the slave's filter, and this
         filter without each of its rules. ``warnings`` are texts about the slave's filter, which become part of the
@@ -260,7 +260,7 @@ class Evaluate:
             nothing_passes=nothing_passes(flags, self._on_tables),
             warnings=tuple(warnings),
         )
-        return made, tuple(of_time.tolist())
+        return made, of_time, whole_of_time
 
     def _bytes(self, verdicts: Verdicts, origin: OriginFilter | None) -> int:
         """Return the total bytes that one reader with a filter receives. The reader is a real replica or a slave of
@@ -451,7 +451,8 @@ def evaluate_slaves(
         for name in names:
             of_slave.setdefault(name, []).append(text)
     found = [evaluate(one, of_slave.get(one.definition.name, ())) for one in asked]
-    figures = tuple(one for one, _ in found)
+    figures = tuple(one for one, *_ in found)
+    no_filter = evaluate.series(evaluate.received())
     seconds = evaluate.tallied.bucket_seconds
     source = _source(measured)
     results = Results(
@@ -464,8 +465,13 @@ def evaluate_slaves(
         measured_at=measured.measured_at,
         tables=evaluate.tables(),
         series=Series(
-            no_filter=tuple(evaluate.series(evaluate.received()).tolist()),
-            slaves={one.name: series for one, series in found},
+            no_filter=tuple(no_filter.tolist()),
+            slaves={one.name: tuple(series.tolist()) for one, series, _ in found},
+            of_origins={
+                one.name: tuple(whole.tolist())
+                for one, _, whole in found
+                if not np.array_equal(whole, no_filter)
+            },
         ),
         over_time=evaluate.over_time(),
         skipped=tuple(

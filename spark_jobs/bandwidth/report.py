@@ -294,18 +294,17 @@ def time_chart(results: Results) -> Chart | None:
             "width": steps.width,
         }
 
-    whole = np.array(results.series.no_filter, np.int64)
     summed = counted(results.slaves)
-    together = sum(
-        (np.array(results.series.slaves[slave.name], np.int64) for slave in summed),
-        np.zeros(len(starts), np.int64),
-    )
-    everyone = whole * len(summed)
+    everyone, together = _of_all(results, summed)
     choices = [choice(line(everyone), line(together), (everyone, together))]
-    one = line(whole) if groups else {}
+    unfiltered: dict[tuple[int, ...], Json] = {}
     for group in groups:
+        key = results.series.unfiltered(group.figures.name)
+        whole = np.array(key, np.int64)
         own = np.array(results.series.slaves[group.figures.name], np.int64)
-        choices.append(choice(one, line(own), (whole, own)))
+        if key not in unfiltered:
+            unfiltered[key] = line(whole)
+        choices.append(choice(unfiltered[key], line(own), (whole, own)))
     data = {
         "height": _HEIGHT,
         "x": {"kind": "time"},
@@ -542,10 +541,18 @@ def _peaks(results: Results) -> tuple[float, float] | None:
     slaves = counted(results.slaves)
     if not results.bucket_starts or not slaves:
         return None
-    unfiltered = max(results.series.no_filter) * len(slaves)
-    series = (results.series.slaves[slave.name] for slave in slaves)
-    filtered = max(map(sum, zip(*series, strict=True)), default=0)
+    unfiltered, filtered = _of_all(results, slaves).max(axis=1).tolist()
     return unfiltered / results.bucket_seconds, filtered / results.bucket_seconds
+
+
+def _of_all(results: Results, slaves: Sequence[SlaveFigures]) -> Ints:
+    """Return the bytes that the ``slaves`` together receive in each time bucket: a row without their filters, and a row
+    with them.
+    """
+    found = np.zeros((2, len(results.bucket_starts)), np.int64)
+    for slave in slaves:
+        found += (results.series.unfiltered(slave.name), results.series.slaves[slave.name])
+    return found
 
 
 def _tables(results: Results) -> list[Json]:

@@ -266,6 +266,12 @@ class Series(Model):
     """The traffic of a slave without a filter."""
     slaves: dict[str, tuple[int, ...]]
     """The traffic of each slave with its filter on the master, by the slave's name."""
+    of_origins: dict[str, tuple[int, ...]]
+    """The traffic without a filter of each slave that ignores servers or domains of the binlogs, by name."""
+
+    def unfiltered(self, name: str) -> tuple[int, ...]:
+        """Return the traffic of the slave ``name`` without its filter, and without the transactions it ignores."""
+        return self.of_origins.get(name, self.no_filter)
 
 
 class SourceFigures(Model):

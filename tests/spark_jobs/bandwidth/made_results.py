@@ -236,7 +236,7 @@ def made_results(
         totals=totals_of(found, 0, audience),
         measured_at=START + buckets * bucket,
         tables=tuple(weighed),
-        series=Series(no_filter=tuple(unfiltered), slaves=series),
+        series=Series(no_filter=tuple(unfiltered), slaves=series, of_origins={}),
         over_time=_over_time(weighed, starts, unfiltered),
         skipped=_SKIPPED if troubles else (),
         warnings=_WARNINGS if troubles else (),
@@ -303,7 +303,7 @@ def empty_results(slaves: int = 1) -> Results:
         ),
         totals=totals_of((), 0, Audience.SLAVES),
         tables=(),
-        series=Series(no_filter=(), slaves=dict.fromkeys(names, ())),
+        series=Series(no_filter=(), slaves=dict.fromkeys(names, ()), of_origins={}),
     )
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.output import tables
-from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.report import render_report, time_chart
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import bandwidth, run_here
@@ -69,3 +70,14 @@ def test_buckets_add_up_to_the_bytes_of_a_real_replica(name: str) -> None:
     (shop,) = results.slaves
     assert shop.real_replica is not None
     assert sum(results.series.slaves["shop"]) == shop.real_replica.bytes
+
+
+def test_the_page_counts_no_ignored_server_as_a_saving() -> None:
+    own = SlaveDefinition("own", (), FilterSemantics.CLASSIC, 0, 12, OriginFilter(own_server_id=12))
+    options = BandwidthOptions(bucket_seconds=1, audience=Audience.SLAVES)
+    results = bandwidth(RECORDINGS["recordings/mariadb118-current"], [own], run_here, options)
+    assert sum(results.series.unfiltered("own")) == results.slaves[0].no_filter.bytes
+    assert sum(results.series.no_filter) > results.slaves[0].no_filter.bytes
+    chart = time_chart(results)
+    assert chart is not None
+    assert [len(choice["lines"]) for choice in chart.data["choices"]] == [1]
