@@ -379,6 +379,10 @@ class World(Generic[C]):
             names = tuple(TableName(on, f"{one.table}@{one.database}") for one in facts.accounts)
         refs = self._refs(thing, names, default)
         old, new = (self._refs(thing, [pair[side] for pair in facts.renames], default) for side in (0, 1))
+        # CREATE … IF NOT EXISTS does nothing if the table is there, and ALTER … IF EXISTS if it is not.
+        is_void = facts.conditional and any(
+            self.has(ref.replica) is (facts.verb is Verb.CREATE) for ref in refs
+        )
         return Resolved(
             facts,
             default,
@@ -388,7 +392,9 @@ class World(Generic[C]):
             self._refs(thing, facts.also_makes, default),
             self._refs(thing, facts.absorbed, default),
             frozenset(
-                parent for ref in refs for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)
+                parent
+                for ref in (() if is_void else refs)
+                for parent in self._refs(Thing.TABLE, facts.body.parents, ref.inside)
             ),
         )
 

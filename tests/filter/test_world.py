@@ -94,3 +94,19 @@ def test_a_child_that_the_filter_keeps_on_the_replica_still_refers_to_its_parent
     assert (fault.kind, fault.ref.replica[1:]) == (FaultKind.CHILD, ("shop", "child"))
     (fault,) = run(world, "DROP DATABASE hr")
     assert fault.kind is FaultKind.CHILD
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ([], f"CREATE TABLE IF NOT EXISTS child {COLUMNS}"),
+        (["DROP TABLE child"], f"ALTER TABLE IF EXISTS child ADD {COLUMNS[8:-1]}"),
+    ],
+)
+def test_a_statement_that_does_nothing_needs_no_parent(before: list[str], text: str) -> None:
+    world: World[str] = World(Filter.from_options(["--replicate-ignore-table=hr.parent"]))
+    run(world, "CREATE TABLE hr.parent (a INT)", passes=False)
+    for statement in ("CREATE TABLE child (a INT)", *before):
+        run(world, statement)
+    assert run(world, text) == []
+    assert FaultKind.PARENT_ROWS not in of_parent(world)
