@@ -150,11 +150,8 @@ class Who:
         where = "" if self.channel is None else f" on channel {printable(self.channel)!r}"
         by, value = self.by
         # Slaves of a master without users have an empty user name.
-        return (
-            f"all slaves{where}"
-            if by == "all"
-            else f"{by.replace('_', ' ')} {printable(value) or repr('')}{where}"
-        )
+        chosen = "all slaves" if by == "all" else f"{by.replace('_', ' ')} {printable(value) or repr('')}"
+        return chosen + where
 
     def fits(self, peer: Peer, *, unknown_address: bool = False) -> bool:
         """Tell whether the slave ``peer`` meets all of these conditions on its user, channel, server id, UUID, host and

@@ -233,25 +233,17 @@ class _Indexed(UserDict[Key, V]):
         self._naming: dict[Key, dict[Key, None]] = {}
 
     def __setitem__(self, key: Key, value: V) -> None:
-        before = self._names(key)
+        self.pop(key, None)
         super().__setitem__(key, value)
-        after = self._names(key)
-        self._forget(key, before - after)
-        for name in after - before:
+        for name in self._named(key, value):
             self._naming.setdefault(name, {})[key] = None
 
     def __delitem__(self, key: Key) -> None:
-        self._forget(key, self._names(key))
-        super().__delitem__(key)
-
-    def _names(self, key: Key) -> set[Key]:
-        return set(self._named(key, self.data[key])) if key in self.data else set()
-
-    def _forget(self, key: Key, names: Iterable[Key]) -> None:
-        for name in names:
+        for name in set(self._named(key, self.data[key])):
             del self._naming[name][key]
             if not self._naming[name]:
                 del self._naming[name]
+        super().__delitem__(key)
 
     def naming(self, *names: Key) -> list[tuple[Key, V]]:
         """Return the entries that name an object with one of the keys ``names``."""

@@ -723,9 +723,8 @@ class Follower:
         """
         self.options = options or FollowOptions()
         self.on_progress = on_progress
-        self._is_stopped = False
         self._stops: queue.SimpleQueue[None] = queue.SimpleQueue()
-        """The queue by which :meth:`stop` ends a wait. A signal handler may interrupt a wait of the same thread at any
+        """The calls of :meth:`stop`, which end a wait. A signal handler may interrupt a wait of the same thread at any
         point. In such a handler ``threading.Event.set`` could wait for ever, and ``SimpleQueue.put`` cannot.
         """
         self._connection: login.SourceConnection | None = None
@@ -737,7 +736,6 @@ class Follower:
 
     def stop(self) -> None:
         """Make :meth:`run` return soon. Any thread and any signal handler may call this method."""
-        self._is_stopped = True
         self._stops.put(None)
         connection = self._connection
         if connection is not None:
@@ -751,13 +749,13 @@ class Follower:
         can cure, or after too many failed attempts. A subclass can prevent this by its method :meth:`lasting`.
         """
         damaged, backoff = 0, Backoff(self.options.longest_wait)
-        while not self._is_stopped:
+        while self._stops.empty():
             before = self.progress.bytes
             try:
                 self._receive()
                 return
             except E.DumpfilterError as error:
-                if self._is_stopped:
+                if not self._stops.empty():
                     return
                 self.failures += 1
                 self.last_error, self.last_error_at = str(error), time.time()
@@ -779,6 +777,7 @@ class Follower:
                     backoff.reset()
                 with contextlib.suppress(queue.Empty):
                     self._stops.get(timeout=wait)
+                    return
 
     def lasting(self, error: E.DumpfilterError) -> float:
         """Decide what follows after ``error``, for which :meth:`run` gives up because it cannot be cured, or has come
@@ -822,7 +821,7 @@ class Follower:
         connection = login.SourceConnection(self.url)
         self._connection = connection
         try:
-            if self._is_stopped:
+            if not self._stops.empty():
                 return
             facts = login.ask_facts(connection)
             self.store.recognize(facts.family, facts.server_uuid, str(self.url))

@@ -297,7 +297,7 @@ class Slave(OwnNode):
         told: dict[str, dict[str, Any]] = {}
         if self.is_running:
             try:
-                for one in sql.channel_states(self.server, read_timeout=sql.CONNECT_TIMEOUT):
+                for one in sql.channel_states(self.server):
                     told[one.channel] = {"io": one.io, "sql": one.sql, "errors": one.errors}
                 for name, received, dropped in self.execute(
                     "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"

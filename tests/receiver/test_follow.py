@@ -223,7 +223,8 @@ def test_a_stop_by_a_signal_handler_ends_a_wait_wherever_it_interrupts(
     made = follower(source, store, wait_for_first=True, retries=0, longest_wait=100.0)
 
     def stop_like_a_signal_handler(frame: FrameType, event: str, called: object) -> None:
-        begins_wait = event == "c_call" and isinstance(getattr(called, "__self__", None), queue.SimpleQueue)
+        is_of_queue = isinstance(getattr(called, "__self__", None), queue.SimpleQueue)
+        begins_wait = event == "c_call" and is_of_queue and getattr(called, "__name__", "") == "get"
         if begins_wait or frame.f_code is threading.Condition.wait.__code__:
             sys.setprofile(None)
             made.stop()

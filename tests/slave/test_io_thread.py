@@ -440,7 +440,7 @@ def test_the_silence_of_a_call_does_not_cancel_the_next_one(tmp_path):
             limit = self.limit
             if threading.current_thread().name == "ticker":
                 reading.set()
-                begins.wait(0.5)
+                begins.wait(0.1)
             return limit
 
         @_silent_until.setter

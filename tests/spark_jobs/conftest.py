@@ -6,7 +6,9 @@ use a shared resource run in one worker.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Start Spark with a temporary directory whose name has a space, and check that Spark leaves nothing there."""
     from pyspark.sql import SparkSession
 
-    with spark_context(SparkSettings(master="local[2]", conf=QUICK_CONF)) as context:
+    folder = tmp_path_factory.mktemp("of mine")
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", str(folder))
+            context = stack.enter_context(spark_context(SparkSettings(master="local[2]", conf=QUICK_CONF)))
         yield SparkSession(context)
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -57,21 +56,7 @@ def test_a_task_that_dies_is_tried_again(spark: Any, tmp_path: Path) -> None:
     assert attempts.stat().st_size == TASK_ATTEMPTS
 
 
-_SUM = """
-from dumpfilter.spark_jobs.options import SparkSettings
-from dumpfilter.spark_jobs.spark import spark_context
-
-with spark_context(SparkSettings(master="local[1]")) as context:
-    print(context.parallelize([1, 2], 1).sum())
-"""
-
-
-def test_a_temporary_directory_with_a_space_in_its_name(tmp_path: Path) -> None:
-    folder = tmp_path / "of mine"
-    folder.mkdir()
-    surroundings = {**os.environ, "TMPDIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", _SUM], env=surroundings, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "3\n", done.stderr
-    assert [*folder.iterdir()] == []
+def test_a_temporary_directory_with_a_space_in_its_name(spark: Any) -> None:
+    scratch = spark.sparkContext.getConf().get("spark.local.dir")
+    assert " " in scratch
+    assert spark._jvm.java.lang.System.getProperty("java.io.tmpdir") == scratch

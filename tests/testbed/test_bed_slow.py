@@ -356,11 +356,11 @@ def test_outages_count_from_the_start_and_are_not_repeated_by_a_change() -> None
 
 
 def test_a_workload_that_is_stopped_before_the_release_stays_stopped() -> None:
-    with up("m[size=64K, rate=800kbit] >> web", hold=True) as bed:
+    with up("m[size=16K, rate=800kbit] >> web", hold=True) as bed:
         workload = bed["m-workload"]
         workload.stop()
         bed.release()
         with pytest.raises(NotCaughtUp, match=r"has not been written to its end in time; .* and paused"):
-            bed.wait_done(2.0)
+            bed.wait_done(1.0)
         workload.start()
         bed.wait_done(WAIT)

@@ -297,11 +297,7 @@ class EventTexts(abc.ABC):
         Raises BinlogError with file and position for a malformed event, after printing the events before it.
         """
         batch, self._batch = self._batch, None
-        if batch is not None:
-            self._flush(batch)
-
-    def _flush(self, batch: _Batch) -> None:
-        if not batch.texts:
+        if batch is None or not batch.texts:
             return
         finder = copy(self._finder)
         try:
@@ -312,9 +308,9 @@ class EventTexts(abc.ABC):
                 raise _EventError(int(cells.event[error.cell]), error.error) from error
         except _EventError as error:
             offset = int(batch.offsets()[error.event])
-            self._finder = finder
             batch.cut(error.event)
-            self._flush(batch)
+            self._finder, self._batch = finder, batch
+            self.flush()
             raise error.error.located(batch.file, offset) from error
         self._write_cells(batch, cells, pieces)
 

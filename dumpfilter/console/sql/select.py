@@ -24,6 +24,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -494,12 +495,10 @@ def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, 
 
 
 def _is_timestamp(value: Any) -> bool:
-    if not (isinstance(value, str) and _TIMESTAMP.fullmatch(value)):
-        return False
-    try:
-        return value == ZERO_TIMESTAMP or bool(datetime.datetime.fromisoformat(value))
-    except ValueError:
-        return False
+    with suppress(ValueError):
+        if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+            return value == ZERO_TIMESTAMP or bool(datetime.datetime.fromisoformat(value))
+    return False
 
 
 def _translated(failed: Exception) -> SqlError:

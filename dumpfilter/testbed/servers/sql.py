@@ -217,12 +217,16 @@ class SqlServer:
             "connect_timeout": CONNECT_TIMEOUT,
             "read_timeout": READ_TIMEOUT,
         }
+        arguments |= more
         try:
-            return pymysql.connect(**{**arguments, **more})
+            # A server that hangs accepts the connection, and never greets.
+            made = pymysql.connect(**{**arguments, "read_timeout": arguments["connect_timeout"]})
+            made._read_timeout = arguments["read_timeout"]
+            return made
         except (pymysql.Error, OSError) as error:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def rows(self, statement: str, **more: Any) -> list[dict[str, Any]]:
+    def rows(self, statement: str) -> list[dict[str, Any]]:
         r"""Run one statement, and return each row as a dictionary of values by column.
 
         Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the statement.
@@ -230,7 +234,7 @@ class SqlServer:
         Bytes that are not UTF-8 are shown as ``\xe9``. They occur in MariaDB's replica status, which quotes a failed
         statement in the character set of the client that sent it.
         """
-        found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False, **more)
+        found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
         return [{key: _text(value) for key, value in row.items()} for row in found]
 
     def sql(self, *statements: str, arguments: Any = None, **more: Any) -> list[Any]:
@@ -308,7 +312,7 @@ class RunningServer(SqlServer):
 # -- replicas
 
 
-def channel_states(server: SqlServer, **more: Any) -> list[ChannelState]:
+def channel_states(server: SqlServer) -> list[ChannelState]:
     """Return the state of each replication channel of a server, as SHOW REPLICA STATUS tells it. A server without
     channels has an empty list.
 
@@ -332,17 +336,17 @@ def channel_states(server: SqlServer, **more: Any) -> list[ChannelState]:
                 if (number := int(row[f"Last_{thread}_Errno"]))
             ),
         )
-        for row in status_rows(server, **more)
+        for row in status_rows(server)
     ]
 
 
-def status_rows(server: SqlServer, **more: Any) -> list[dict[str, Any]]:
+def status_rows(server: SqlServer) -> list[dict[str, Any]]:
     """Return the rows of SHOW REPLICA STATUS, one for each replication channel, as dictionaries of values by column.
     MariaDB's columns get the names that MySQL gives to them.
     """
     return [
         {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
-        for row in server.rows(server.dialect.status, **more)
+        for row in server.rows(server.dialect.status)
     ]
 
 

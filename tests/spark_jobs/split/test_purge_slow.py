@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from dumpfilter.analyse.split_set import BinlogPart, Manifest, NamedBinlog
 from dumpfilter.base.errors import OptionError, OutputError
+from dumpfilter.base.files import locked
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
@@ -239,13 +242,21 @@ def test_a_split_that_replaces_the_directory_waits_for_a_purge(
 ) -> None:
     """The purge would otherwise delete files of the new split."""
     splits: list[Future[Made]] = []
+    is_waiting = threading.Event()
+
+    def locked_later(path: Path, busy: str, *, waits: bool = False) -> AbstractContextManager[int]:
+        if waits:
+            is_waiting.set()
+        return locked(path, busy, waits=waits)
 
     def going_while_it_is_split_anew(*given: Any) -> list[BinlogPart]:
         found = _going(*given)
         splits.append(pool.submit(split_here, SOURCE, parts, SplitOptions(overwrite=True)))
-        wait(splits, timeout=2)
+        splits[0].add_done_callback(lambda _: is_waiting.set())
+        is_waiting.wait()
         return found
 
+    monkeypatch.setattr("dumpfilter.spark_jobs.split.job.locked", locked_later)
     monkeypatch.setattr("dumpfilter.spark_jobs.split.purge._going", going_while_it_is_split_anew)
     with ThreadPoolExecutor(1) as pool:
         purge_split(parts, "shop", shop(parts).parts[2].name)
