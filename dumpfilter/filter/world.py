@@ -493,9 +493,7 @@ class World(Generic[C]):
         ref = self.rows_ref(database, table)
         if passes:
             yield from self._mended(self._need(ref))
-            for parent in self._parents.get(ref.source, ()):
-                if not self._rules.rows_ok(*parent.source[1:]):
-                    yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=ref.replica)
+            yield from self._need_parent_rows(ref)
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
@@ -520,7 +518,11 @@ class World(Generic[C]):
         if one.facts.verb is not None:
             yield from self._needs(one)
         elif one.facts.kind not in _NEVER_FAILS:
-            yield from self._used(self.body(one.facts.body, one.default), one.session)
+            body = self.body(one.facts.body, one.default)
+            yield from self._used(body, one.session)
+            for use in self.uses(body, one.session, on_replica=True) if one.facts.checks_foreign_keys else ():
+                if use.change not in (None, Change.DELETE):
+                    yield from self._need_parent_rows(use.ref)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield a Fault (a reason to fail on the replica) for each table that the statement ``one``, DROP TABLE or
@@ -632,12 +634,19 @@ class World(Generic[C]):
                 through = use.chain[0].ref.replica if use.chain else None
                 yield fault if through is None else replace(fault, is_sure=False, through=through)
 
+    def _need_parent_rows(self, child: Ref) -> Iterator[Fault[C]]:
+        for parent in self._parents.get(child.source, ()):
+            if not self._rules.rows_ok(*parent.source[1:]):
+                yield Fault(FaultKind.PARENT_ROWS, parent, None, is_sure=False, through=child.replica)
+
     def _needs(self, one: Resolved) -> Iterator[Fault[C]]:
         facts, session, refs = one.facts, one.session, one.refs
         is_lenient = facts.conditional or (
             self._is_idempotent
             and (facts.is_plain_table or facts.thing is Thing.DATABASE or facts.kind is K.SEQUENCE)
         )
+        # A replica runs DROP TEMPORARY TABLE as if with IF EXISTS.
+        is_lenient |= facts.temporary and facts.verb is Verb.DROP and not self._is_strict
         replaces = facts.replaces or (self._is_idempotent and facts.is_plain_table and not facts.conditional)
         drops = facts.verb is Verb.DROP or (facts.verb is Verb.CREATE and replaces)
         for ref in refs if drops and facts.checks_foreign_keys else ():
@@ -749,6 +758,8 @@ class World(Generic[C]):
                 before = self._temporary.pop(key, None) if facts.verb is Verb.DROP else None
                 if facts.verb is Verb.CREATE:
                     self._temporary[key] = Known(has=passes, cause=None if passes else cause)
+                    for other in self._other_names(ref):
+                        self._temporary.setdefault((session, other), Known(has=False, cause=cause))
                 elif before is not None and before.has and not passes:
                     self._temporary[key] = Known(has=True, cause=cause)
             elif facts.verb in (Verb.CREATE, Verb.GRANT):
@@ -802,15 +813,18 @@ class World(Generic[C]):
         Names that the model already knows keep their state. Names that match the patterns ``there`` (objects that the
         replica has in any case) count as existing.
         """
+        for key in self._other_names(ref):
+            self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
+
+    def _other_names(self, ref: Ref) -> set[Key]:
         thing, database, name = ref.source
         if thing in _OF_NO_DATABASE:
-            return
+            return set()
         if thing is Thing.TABLE:
             rewritten = self.rows_ref(database, name).replica
         else:
             rewritten = self._key(thing, self._rules.rewrite_db(database), name)
-        for key in {rewritten, ref.source} - {ref.replica}:
-            self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
+        return {rewritten, ref.source} - {ref.replica}
 
     def is_there(self, key: Key) -> bool:
         """Tell whether the patterns ``there`` match the object with this key (type, database, name). The user gives

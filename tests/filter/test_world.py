@@ -114,3 +114,16 @@ def test_a_statement_that_does_nothing_needs_no_parent(before: list[str], text: 
         run(world, statement)
     assert run(world, text) == []
     assert FaultKind.PARENT_ROWS not in of_parent(world)
+
+
+def test_a_replica_drops_a_missing_temporary_table_without_an_error() -> None:
+    world: World[str] = World(Filter())
+    run(world, "CREATE TEMPORARY TABLE t (a INT)", passes=False)
+    assert run(world, "DROP TEMPORARY TABLE t") == []
+    assert run(world, "CREATE TEMPORARY TABLE t (a INT)") == []
+
+
+def test_a_client_drops_no_missing_temporary_table() -> None:
+    world: World[str] = World(Filter(), is_strict=True)
+    run(world, "CREATE TEMPORARY TABLE t (a INT)", passes=False)
+    assert [fault.kind for fault in run(world, "DROP TEMPORARY TABLE t")] == [FaultKind.MISSING]

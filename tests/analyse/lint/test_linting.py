@@ -41,6 +41,8 @@ TRIGGER = (
     "rows of logs.audit",
 )
 
+CHILD = "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))"
+
 
 @pytest.mark.parametrize(
     ("code", "events", "wrong", "right"),
@@ -140,6 +142,17 @@ TRIGGER = (
             ),
             "do-db=shop",
             "wild-do-table=shop.%",
+        ),
+        (
+            "temporary-table",
+            ("hr: CREATE TEMPORARY TABLE shop.t (i INT)", "shop: INSERT INTO t VALUES (1)"),
+            "rewrite-db=shop->hr",
+            "rewrite-db=logs->hr",
+        ),
+        *(
+            ("foreign-key", (CHILD, "shop: INSERT INTO p VALUES (1)", change), wrong, "ignore-table=shop.c")
+            for wrong in ("ignore-table=shop.p", "do-table=shop.c")
+            for change in ("shop: INSERT INTO c VALUES (1)", "shop: UPDATE c SET i = 1")
         ),
         ("lost-statement", ("hr: LOAD DATA INFILE 'f' INTO TABLE shop.t",), "do-db=shop", "do-table=shop.t"),
         (
