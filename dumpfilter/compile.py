@@ -59,7 +59,8 @@ def _compile_one(file: Path, support: Path) -> str:
 
     name = ".".join(("dumpfilter", *file.relative_to(extensions.PACKAGE).with_suffix("").parts))
     directory = extensions.writable(file)
-    beside = directory / f"{file.stem}.{os.getpid()}.new"
+    # After a killed compilation the file is a stale extension module, which the next compilation deletes.
+    beside = directory / f"{file.stem}.{os.getpid()}{extensions.SUFFIX}"
     build.compile_module(name, support, beside)
     beside.replace(directory / extensions.file_name(file))
     for old in directory.iterdir():

@@ -116,10 +116,10 @@ def file_name(file: Path) -> str:
 
 
 def is_stale(extension: Path, file: Path) -> bool:
-    """Tell whether the extension module ``extension`` (``.so``) was compiled from an older text of the Python source
-    ``file``, for this version of Python. A stale extension module can be deleted.
+    """Tell whether the extension module ``extension`` (``.so``), or its object file (``.so.o``), was compiled from an
+    older text of the Python source ``file``, for this version of Python. A stale file can be deleted.
     """
-    is_of = extension.name.startswith(f"{file.stem}.") and extension.name.endswith(SUFFIX)
+    is_of = extension.name.startswith(f"{file.stem}.") and extension.name.removesuffix(".o").endswith(SUFFIX)
     return is_of and extension.name != file_name(file)
 
 

@@ -81,6 +81,8 @@ def test_a_change_of_an_imported_module_makes_kernels_stale(
     now = name()
     assert extensions.is_stale(Path(names["caller.py"]), tmp_path / "caller.py")
     assert not extensions.is_stale(Path(now), tmp_path / "caller.py")
+    # A killed compilation leaves its object file.
+    assert extensions.is_stale(Path(f"caller.123{extensions.SUFFIX}.o"), tmp_path / "caller.py")
     extensions._digest.cache_clear()
 
 
