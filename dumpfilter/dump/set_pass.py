@@ -13,7 +13,7 @@ import functools
 import glob
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogError, OutputError, PositionError
-from dumpfilter.base.files import remove, rename, writing
+from dumpfilter.base.files import DirectoryLock, remove, rename
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -553,18 +553,21 @@ def _new_set(directory: Path, base: str, overwrite: bool) -> Iterator[tuple[Path
     """Yield a new directory for the files of a binlog set, and the list to which the caller adds their names in order.
 
     At the end of the context the files are moved to ``directory``, and the index ``<base>.index`` appears last. Until
-    then an existing set of this name stays. After an error the new files are removed.
+    then an existing set of this name stays. After an error the new files are removed, and so is a new ``directory``.
+    Raises DirectoryBusy if another process writes a set of this name to ``directory``.
     """
     index, made, names = directory / f"{base}.index", directory / f".{base}.new", list[str]()
-    # Files that a program such as mysqlbinlog wrote have no index.
-    files = sorted(directory.glob(glob.escape(base) + "." + 6 * "[0-9]"))
-    there = next((path for path in (index, *files) if path.exists()), None)
-    if there is not None and not overwrite:
-        raise OutputError(f"{there}: it is there already; name another output directory, or use --overwrite")
-    with writing(directory):
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
+    is_new = not directory.exists()
+    busy = f"{index}: process {{process}} writes this set; wait for its end, or name another output directory"
+    lock = DirectoryLock(made / "lock", busy)
     try:
+        # Files that a program such as mysqlbinlog wrote have no index.
+        files = sorted(directory.glob(glob.escape(base) + "." + 6 * "[0-9]"))
+        there = next((path for path in (index, *files) if path.exists()), None)
+        if there is not None and not overwrite:
+            raise OutputError(
+                f"{there}: it is there already; name another output directory, or use --overwrite"
+            )
         yield made, names
         # An old index must not name new files.
         remove(index)
@@ -573,11 +576,15 @@ def _new_set(directory: Path, base: str, overwrite: bool) -> Iterator[tuple[Path
                 rename(made / name, directory / name)
             write_index(index, names, mode=0o666)
         except BaseException:
-            for name in names:
+            for name in (index.name, *names):
                 (directory / name).unlink(missing_ok=True)
             raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
+        lock.release()
+        if is_new:
+            with suppress(OSError):
+                directory.rmdir()  # A directory with files stays.
 
 
 SIZE_AT = 9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.errors import BinlogCorrupt, OutputError
+from dumpfilter.base.errors import BinlogCorrupt, DirectoryBusy, OutputError
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import MAGIC, ROWS, EventType
 from dumpfilter.binlog.format import Family, NameRules
@@ -71,7 +71,7 @@ def test_a_damaged_set_leaves_nothing(tmp_path: Path) -> None:
     made.files[0].write_bytes(data)
     with pytest.raises(BinlogCorrupt, match=r"bin\.000001: at \d+"):
         filter_set(BinlogSet.open(made.index), Filter(), tmp_path / "out", "bin")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_end_log_pos_of_0_stays_0(tmp_path: Path) -> None:
@@ -116,6 +116,9 @@ def test_a_set_is_complete_or_as_before(tmp_path: Path) -> None:
 
     def look() -> None:
         seen.append(sorted(path.name for path in out.iterdir()))
+        if ".x.new" in seen[-1]:
+            with pytest.raises(DirectoryBusy, match=f"process {os.getpid()} writes this set"):
+                write(overwrite=True)
 
     write()
     assert seen[-1] == [".x.new"]
@@ -159,11 +162,10 @@ def test_a_disk_that_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, st
         monkeypatch.setattr(os, name, refuse(getattr(os, name)))
     with pytest.raises(OutputError, match="No space left"):
         filter_set(BinlogSet.open(made.index), Filter(), tmp_path / "out", "x")
-    assert not [*(tmp_path / "out").glob("x.0*")]
-    assert not (tmp_path / "out" / ".x.new").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     made = generate(tmp_path / "in", 10_000)
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be made"):
         filter_set(BinlogSet.open(made.index), Filter(), made.index, "x")
