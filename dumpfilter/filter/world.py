@@ -565,7 +565,8 @@ class World(Generic[C]):
         """
         for fault in faults:
             if fault.is_temporary and fault.kind is not FaultKind.LEFT:
-                self._temporary[session, fault.ref.replica] = Known(has=True)
+                known = self._temporary[session, fault.ref.replica]
+                self._temporary[session, fault.ref.replica] = Known(True, known.cause if known.has else None)
             elif fault.kind in (FaultKind.MISSING, FaultKind.PARENT, FaultKind.STALE):
                 self.add(fault.ref.replica)
             yield fault
@@ -596,10 +597,10 @@ class World(Generic[C]):
         elif (known.has and not known.is_stale) or not may_fail:
             return
         elif self.is_temporary(ref.replica, session):
-            # A statement uses the table that the temporary one would hide.
+            # A statement uses the table that a missing temporary one would hide, or the temporary table that is left.
             ordinary = self.has(ref.replica)
             is_hidden = self.is_there(ref.replica) if ordinary is None else ordinary
-            yield Fault(kind, ref, known.cause, is_sure=not is_hidden, is_temporary=True)
+            yield Fault(kind, ref, known.cause, is_sure=not (known.has or is_hidden), is_temporary=True)
         elif known.has:
             yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
         else:
@@ -624,7 +625,11 @@ class World(Generic[C]):
             return
         if known.cause is not None or ref.is_rewritten or self._is_strict or known.is_of_another(ref):
             yield Fault(
-                FaultKind.LEFT, ref, known.cause, is_sure=not known.is_stale, is_temporary=is_temporary
+                FaultKind.LEFT,
+                ref,
+                known.cause,
+                is_sure=is_temporary or not known.is_stale,
+                is_temporary=is_temporary,
             )
 
     def _used(self, body: Body, session: int) -> Iterator[Fault[C]]:
@@ -761,7 +766,7 @@ class World(Generic[C]):
                     for other in self._other_names(ref):
                         self._temporary.setdefault((session, other), Known(has=False, cause=cause))
                 elif before is not None and before.has and not passes:
-                    self._temporary[key] = Known(has=True, cause=cause)
+                    self._temporary[key] = Known(has=True, cause=cause, is_stale=True)
             elif facts.verb in (Verb.CREATE, Verb.GRANT):
                 conditional = facts.conditional and not facts.replaces
                 if facts.replaces:

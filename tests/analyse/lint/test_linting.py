@@ -145,6 +145,17 @@ CHILD = "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))"
         ),
         (
             "temporary-table",
+            (
+                "shop: CREATE TABLE t (i INT)",
+                "shop: CREATE TEMPORARY TABLE t (j INT)",
+                "hr: DROP TEMPORARY TABLE shop.t",
+                "shop: INSERT INTO t VALUES (1)",
+            ),
+            "ignore-db=hr",
+            "wild-ignore-table=hr.%",
+        ),
+        (
+            "temporary-table",
             ("hr: CREATE TEMPORARY TABLE shop.t (i INT)", "shop: INSERT INTO t VALUES (1)"),
             "rewrite-db=shop->hr",
             "rewrite-db=logs->hr",
