@@ -214,12 +214,13 @@ class LoadBlock(NamedTuple):
 
 
 def decode_load_block(body: BytesLike) -> LoadBlock:
-    """Decode the body of a Begin_load_query (17) or Append_block (9) event.
+    """Decode the body of a Begin_load_query (17), Append_block (9) or Delete_file (11) event.
 
     Begin_load_query carries the first part of the file that a LOAD DATA statement reads. Append_block carries a later
-    part. The body has u32 file id, then data to the end. Raises BinlogCorrupt for a shorter body.
+    part. Delete_file, without data, tells that the statement failed. The body has u32 file id, then data to the end.
+    Raises BinlogCorrupt for a shorter body.
     """
-    reader = Cursor(body, "Begin_load_query or Append_block")
+    reader = Cursor(body, "Begin_load_query, Append_block or Delete_file")
     return LoadBlock(reader.integer(4, "the file id"), reader.rest())
 
 

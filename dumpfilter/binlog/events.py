@@ -144,7 +144,7 @@ class EventType(enum.IntEnum):
     CREATE_FILE = EventKind(8, "Create_file", _BOTH)
     APPEND_BLOCK = EventKind(9, "Append_block", _BOTH, _S.CONTEXT, "context_events.decode_load_block")
     EXEC_LOAD = EventKind(10, "Exec_load", _BOTH)
-    DELETE_FILE = EventKind(11, "Delete_file", _BOTH)
+    DELETE_FILE = EventKind(11, "Delete_file", _BOTH, _S.OTHER, "context_events.decode_load_block")
     NEW_LOAD = EventKind(12, "New_load", _BOTH)
     RAND = EventKind(13, "Rand", _BOTH, _S.CONTEXT, "context_events.decode_rand", "RAND")
     USER_VAR = EventKind(14, "User_var", _BOTH, _S.CONTEXT, "context_events.decode_user_var", "User var")

@@ -59,6 +59,7 @@ DECODERS: dict[int, Callable[[bytes], object]] = {
     EventType.ANNOTATE_ROWS: decode_annotate_rows,
     EventType.BEGIN_LOAD_QUERY: decode_load_block,
     EventType.APPEND_BLOCK: decode_load_block,
+    EventType.DELETE_FILE: decode_load_block,
     EventType.INCIDENT: decode_incident,
     EventType.HEARTBEAT: decode_heartbeat,
     EventType.STOP: decode_stop,

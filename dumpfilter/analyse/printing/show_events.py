@@ -276,6 +276,7 @@ _INFO: dict[int, Callable[[Any, Event], str]] = {
     T.TRANSACTION_PAYLOAD: _payload,
     T.BEGIN_LOAD_QUERY: _load_block,
     T.APPEND_BLOCK: _load_block,
+    T.DELETE_FILE: lambda block, event: f";file_id={block.file_id}",
     T.INCIDENT: _incident,
     T.IGNORABLE: lambda content, event: gap_text(content),
     **dict.fromkeys(ROWS, _rows),

@@ -104,6 +104,12 @@ class LoadFiles:
         del self._paths[file_id]
         return path
 
+    def delete(self, file_id: int) -> None:
+        """Delete a data file, of which the LOAD DATA statement failed without an effect (Delete_file event)."""
+        path = self.take(file_id)
+        with writing(path):
+            path.unlink()
+
     def _path(self, file_id: int) -> Path:
         try:
             return self._paths[file_id]
@@ -610,6 +616,10 @@ class TextPrinter(EventTexts):
         path = self._load_files.begin(block) if is_first else self._load_files.append(block)
         self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
 
+    def _delete_file(self, block: C.LoadBlock, event: Event) -> None:
+        self._load_files.delete(block.file_id)
+        self._tail(f"file_id: {block.file_id}")
+
     def _payload(self, payload: TransactionPayload, event: Event) -> None:
         self._tail(f"payload_size={len(payload.payload)}\tuncompressed_size={payload.uncompressed_size}")
         self._opened = _pieces(payload, self._file, replace(event.fd, checksum=False), event.offset)
@@ -723,6 +733,7 @@ _PRINTERS: dict[int, Callable[[TextPrinter, Any, Event], None]] = {
     T.ANNOTATE_ROWS: TextPrinter._annotation,
     T.BEGIN_LOAD_QUERY: TextPrinter._load_block,
     T.APPEND_BLOCK: TextPrinter._load_block,
+    T.DELETE_FILE: TextPrinter._delete_file,
     T.INCIDENT: TextPrinter._incident,
 }
 """The methods that print single events by their type, except the types in :data:`_ABOUT_FILE`. Each takes the decoded

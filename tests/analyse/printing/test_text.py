@@ -51,6 +51,17 @@ def test_load_files_that_cannot_be_written(tmp_path: Path) -> None:
         LoadFiles(tmp_path / "back\\slash").begin(LoadBlock(1, b""))
 
 
+def test_the_file_of_a_failed_load_data_is_deleted_without_a_warning(tmp_path: Path) -> None:
+    printed: list[bytes] = []
+    warned: list[str] = []
+    printer = TextPrinter(printed.append, TextOptions(local_load=tmp_path), warn=warned.append)
+    fd = FormatDescription.parse(DIALECTS[0].format_description())
+    for kind, data in ((EventType.BEGIN_LOAD_QUERY, b"data"), (EventType.DELETE_FILE, b"")):
+        print_event(printer, make_event(kind, b"\7\0\0\0" + data, checksum=True), 300, fd)
+    assert b"Delete_file\tfile_id: 7\n" in b"".join(printed)
+    assert (warned, list(tmp_path.iterdir())) == ([], [])
+
+
 def test_an_upgraded_server_leaves_the_tables_that_drifted(tmp_path: Path) -> None:
     printer = TextPrinter(lambda text: None, TextOptions(local_load=tmp_path))
     statements = [b"CREATE TABLE t (i INT)", b"ALTER TABLE t ADD j INT"]
