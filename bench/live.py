@@ -135,8 +135,8 @@ def dump_thread_seconds(source: Session) -> float:
     """Return the processor time of the source's dump threads, seconds."""
     server = source.server
     found = server.sql(f"SELECT {_DUMP_THREADS[server.family]} LIKE 'Binlog Dump%'")
-    assert server.pid is not None
-    used = thread_seconds(server.pid)
+    assert server.process is not None
+    used = thread_seconds(server.process.pid)
     return sum(used.get(thread, 0.0) for (thread,) in found)
 
 

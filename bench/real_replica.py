@@ -48,15 +48,14 @@ class Receiver:
         last = made.transactions
         self._last_gtid = f"{UUID}:1-{last}" if self._mysql else f"0-{SERVER_ID}-{last}"
 
-    def catch_up(self, source: SourceAddress, pid: int | None) -> Cost:
+    def catch_up(self, source: SourceAddress, pid: int) -> Cost:
         """Receive the whole binlog from a source, which the process ``pid`` is, and return the cost."""
-        assert pid is not None
-        assert self._server.pid is not None
+        assert self._server.process is not None
         self._server.set_source(source)
-        others = thread_seconds(self._server.pid)
+        others = thread_seconds(self._server.process.pid)
         served, start = processor_seconds(pid), time.monotonic()
         self._receive(self._has_received, _POLL_SECONDS)
-        threads = thread_seconds(self._server.pid)
+        threads = thread_seconds(self._server.process.pid)
         cost = Cost(
             bytes_received_from(source.port),
             max((used for thread, used in threads.items() if thread not in others), default=0.0),
@@ -115,15 +114,16 @@ def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, Cost]:
     users = {user: [f"replicate-do-db={name}" for name in names] for user, names in kept.items()}
     with running(family, 1, made=made) as real, running(family, 101, *REPLICA_OPTIONS) as server:
         receiver = Receiver(server, made)
+        assert real.process is not None
 
-        def measured(case: str, source: SourceAddress, pid: int | None) -> None:
+        def measured(case: str, source: SourceAddress, pid: int) -> None:
             costs.setdefault(case, []).append(receiver.catch_up(source, pid))
 
         receiver.filter_by_itself(kept["a quarter"])
-        measured("real source, own filter", real.replication_address, real.pid)
+        measured("real source, own filter", real.replication_address, real.process.pid)
         receiver.filter_by_itself([])
         for _ in range(runs):
-            measured("real source", real.replication_address, real.pid)
+            measured("real source", real.replication_address, real.process.pid)
             for user in SHARES:
                 with master(made.index, users=users) as ours:
                     source = SourceAddress("127.0.0.1", ours.replica_port, user, PASSWORD)

@@ -715,8 +715,7 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
     # Nothing overtakes the next transaction that is sent.
     following = np.append(crossed.received, NEVER)[np.searchsorted(transaction, np.arange(len(polls.number)))]
     # The first transactions have no time yet if a sent one was found together with them.
-    reached: Ints = np.maximum.accumulate(np.where(at < hop.delay, following, np.minimum(at, following)))
-    return reached
+    return np.maximum.accumulate(np.where(at < hop.delay, following, np.minimum(at, following)))
 
 
 class Departing(NamedTuple):
@@ -818,8 +817,7 @@ class Schedule:
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
         at[transaction] = crossed.received
-        reached: Ints = np.maximum.accumulate(at)
-        return reached
+        return np.maximum.accumulate(at)
 
     def _make_departing(self, way: tuple[Hop, ...], hop: Hop) -> Departing:
         """Return the transactions that cross the link ``hop``, with the times at which the sender has them.

@@ -97,8 +97,7 @@ def _oldest_missing(committed: Ints) -> Ints:
     """
     if (committed[1:] >= committed[:-1]).all():
         return committed
-    found: Ints = np.ascontiguousarray(np.minimum.accumulate(committed[::-1])[::-1])
-    return found
+    return np.ascontiguousarray(np.minimum.accumulate(committed[::-1])[::-1])
 
 
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
@@ -140,8 +139,7 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
     # The product of gigabytes and the microseconds of hours does not fit into 64 bits.
     shares = sizes[order][at].astype(object) * part // np.maximum(lengths[at], 1)
     left[under_way] += shares.astype(np.int64)
-    found: Ints = np.diff(np.concatenate([[0], left, sums[-1:]]))
-    return found
+    return np.diff(np.concatenate([[0], left, sums[-1:]]))
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:

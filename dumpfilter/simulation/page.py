@@ -113,8 +113,8 @@ def ways(results: Results) -> list[Way]:
     other rates, delays or loads are left out.
     """
     found: dict[Look, Way] = {}
-    for run in results.runs:
-        if run.setting.is_plain and run.repetition == 1 and run.whole_nodes:
+    for run in _with_own_links(results):
+        if run.setting.load == 1 and run.whole_nodes:
             total = sum(link.bytes * link.count for link in run.links)
             month = bytes_of_month(total, results.active_seconds)
             found[look_of(run)] = Way(

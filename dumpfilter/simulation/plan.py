@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,9 @@ from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.notations import to_toml
 from dumpfilter.topology.slaves_file import SlaveDefinition
+
+_UNKNOWN = re.compile("binlog-|defaults-|(do|ignore)-(server|domain)-ids|filter-|lower-case-|replicate-")
+"""The beginnings of the options of masters and slaves that change what a reader is sent, and that are not modelled."""
 
 MOST_WAYS = 10_000
 """The limit of paths from origins (nodes that write binlogs) to one node. Each node with several sources can double the
@@ -206,6 +210,10 @@ def plan_topology(topology: Topology) -> Plan:
     planned = []
     # The results list the nodes by their distance from the origins.
     for node in sorted(topology.nodes, key=lambda node: depth[node.name]):
+        for option in filter(_UNKNOWN.match, map(_name_of, node.options if node.is_own else ())):
+            raise OptionError(
+                f"node {node.name}: options: --{option}: a simulation does not know what it drops; leave it out"
+            )
         if not node.reads:
             contents[node.name] = [(node.name, (), (), ())]
             continue
@@ -349,9 +357,8 @@ def number_of(node: Node, name: str) -> float | None:
     """
     found, options = None, iter(node.options)
     for option in options:
-        spelled, equals, value = option.partition("=")
-        spelled = spelled.lstrip("-").replace("_", "-").lower()
-        if ALIASES.get(spelled, spelled) == name:
+        _, equals, value = option.partition("=")
+        if _name_of(option) == name:
             found = value if equals else next(options, "")
     if found is None:
         return None
@@ -360,6 +367,11 @@ def number_of(node: Node, name: str) -> float | None:
         if 0 <= number < math.inf:
             return number
     raise OptionError(f"node {node.name}: options: --{name}={found}: give a number of 0 or more")
+
+
+def _name_of(option: str) -> str:
+    name = option.partition("=")[0].lstrip("-").replace("_", "-").lower().removeprefix("loose-")
+    return ALIASES.get(name, name)
 
 
 # -- the traffic of an origin

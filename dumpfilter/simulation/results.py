@@ -176,13 +176,6 @@ class Setting(Model):
     link: str | None = None
     """The name of the only link to which ``rate`` and ``delay`` apply. None: they apply to all links."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the run uses the topology's own rates and delays of links, and the binlog's own pace of commits (load
-        1).
-        """
-        return self.load == 1 and self.rate is None and self.delay is None
-
 
 class Run(Model):
     """The lag and the traffic of all nodes and links of a topology in one run, simulated or measured.

@@ -258,6 +258,7 @@ class Testbed(AbstractContextManager["Testbed"]):
             nodes=nodes,
             links={name: link.status(counters[name]) for name, link in self.links.items()},
             uptime=time.monotonic() - self._began,
+            problems=tuple(problem for node in nodes.values() for problem in node.problems),
         )
 
     def report(self) -> dict[str, Any]:

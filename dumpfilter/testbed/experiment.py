@@ -98,13 +98,6 @@ class Phase(Model):
     links: dict[str, Change] = Field({})
     """The rates and delays of links in this phase that differ from the topology's, by the link's name."""
 
-    @property
-    def only_cuts(self) -> bool:
-        """Whether this phase (a period of the experiment) has no faults other than cut links (connections between two
-        nodes). A simulation supports only this fault.
-        """
-        return not self.silent and not self.killed and not self.links
-
 
 class Experiment(Model):
     """An experiment: a topology of servers and slaves, the statements that run, the phases with faults, and the
@@ -489,7 +482,8 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
     sources: tuple[SourceFigures, ...] = ()
     warnings: list[str] = []
     limit = _microseconds(experiment.limit)
-    is_simulated = all(phase.only_cuts for phase in experiment.phases)
+    # Cut links are the only faults that a simulation supports.
+    is_simulated = not any(phase.silent or phase.killed or phase.links for phase in experiment.phases)
     if not is_simulated:
         warnings.append("a phase kills nodes, silences links or changes links, so that nothing was simulated")
     for variant in experiment.variants:
@@ -654,29 +648,36 @@ def _committed(log: WatchedSet, plan: plans.Plan, begin: int) -> Committed:
     filter passes. ``begin`` is the time at which the run began, microseconds (``time.monotonic``).
     """
     traffic: plans.SetTraffic = read_traffic(log.source, plan.filters, ThreadRunner())
-    by_end = {one.end: one for one in read_log(log)[1:]}
+    before, *logged = read_log(log)
+    by_end = {one.end: one for one in logged}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
     if len(by_end) < len(traffic):
         raise TestbedError(f"{log.source}: lacks GTID events; read MySQL 5.7, MariaDB 10.0 or later")
     found = [by_end[Place(traffic.files[file], end)] for file, end in places]
     times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
+    given = replace(traffic, time=times, clock=plans.Clock.GIVEN)
     first = int(np.searchsorted(times, begin))
     return Committed(
-        replace(_since(traffic, first), time=times[first:], clock=plans.Clock.GIVEN),
+        _since(given, first, before) if first else given,
         {one.key: number for number, one in enumerate(found[first:])},
         is_whole=not first,
     )
 
 
-def _since(traffic: plans.SetTraffic, first: int) -> plans.SetTraffic:
+def _since(traffic: plans.SetTraffic, first: int, before: Logged) -> plans.SetTraffic:
     """Return a copy of the traffic (transactions with their bytes) of a binlog set without the transactions before the
-    index ``first``. The other transactions are renumbered from 0.
+    index ``first``, and without the events ``before`` all transactions. The other transactions are renumbered from 0.
     """
 
     def sent(number: int | None) -> Sent:
         one = traffic.sent(number)
         kept = one.transaction >= first
-        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept])
+        nbytes, events = one.bytes[kept], one.events[kept]
+        if kept.all():
+            # The first transaction that the filter passes has the bytes of the events before it.
+            nbytes[:1] -= before.bytes
+            events[:1] -= before.events
+        return Sent(one.transaction[kept] - first, nbytes, events)
 
     return replace(
         traffic,

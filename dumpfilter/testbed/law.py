@@ -12,6 +12,8 @@ filter stands between the origin and the reference.
 
 from __future__ import annotations
 
+import functools
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -145,11 +147,8 @@ def gtids_of(firsts: Sequence[StartedServer]) -> str:
     path. ``firsts`` has the first of these servers for each channel. The result is the union of the GTID sets that they
     have applied.
     """
-    family = firsts[0].server.family
-    found = parse_gtid_set("", family)
-    for first in firsts:
-        found |= parse_gtid_set(first.server.applied_gtids(), family)
-    return str(found)
+    sets = (parse_gtid_set(first.server.applied_gtids(), first.server.family) for first in firsts)
+    return str(functools.reduce(operator.or_, sets))
 
 
 class References:

@@ -265,7 +265,7 @@ class TestbedLink(OpenLink):
 
 _SQL_TIMEOUT = 60.0
 
-_TURN = 1.0
+TURN = 1.0
 """The interval at which the threads of a node are checked for errors during a wait, seconds."""
 
 
@@ -627,12 +627,12 @@ class TestbedNode(abc.ABC):
         stopped, unless the node is paused. Raises NodeIsDown for a node that does not run.
         """
         stopped_before = False
-        while lack := self._lack(goal, max(min(_TURN, deadline - time.monotonic()), 0.0)):
+        while lack := self._lack(goal, max(min(TURN, deadline - time.monotonic()), 0.0)):
             self._check_running()
             threads: list[values.ChannelState] = []
             if self.applies and not self._is_paused:
                 with contextlib.suppress(DumpfilterError):
-                    threads = channel_states(self.server)
+                    threads = channel_states(self.server, connect_timeout=TURN, read_timeout=TURN)
             # A thread without an error may be about to start, after a restart of the node or a change of its delay.
             stopped = any("No" in (one.io, one.sql) for one in threads)
             has_failed = stopped and (stopped_before or any(one.errors for one in threads))

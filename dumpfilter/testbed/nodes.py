@@ -38,7 +38,7 @@ from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogI
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotRunnable, TestbedError
 from dumpfilter.testbed.keeper import Child
-from dumpfilter.testbed.node import END_TIMEOUT, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.node import END_TIMEOUT, TURN, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers import server as servers
 from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
@@ -478,9 +478,15 @@ class StartedServer(SqlNode):
 
     def _lack(self, goal: Goal, timeout: float) -> str:
         gtids = goal.gtids or goal.origin.all_gtids()
-        if not gtids or self.server.sql(self.server.dialect.wait(gtids, timeout)) == [(0,)]:
-            return ""
-        return f"has applied {self.server.applied_gtids() or 'no GTID'}, and should have {gtids}"
+        try:
+            wait = self.server.dialect.wait(gtids, timeout)
+            # A server that hangs must not make the wait longer than its time limit.
+            limits = dict.fromkeys(("connect_timeout", "read_timeout"), timeout + TURN)
+            if not gtids or self.server.sql(wait, **limits) == [(0,)]:
+                return ""
+            return f"has applied {self.server.applied_gtids() or 'no GTID'}, and should have {gtids}"
+        except TestbedError as error:
+            return f"{str(error).removeprefix(f'{self.name}: ')}; it should have {gtids}"
 
     def _hold(self, seconds: float) -> None:
         """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed

@@ -200,17 +200,8 @@ class TestbedStatus(_Status):
     nodes: Mapping[str, NodeStatus]
     links: Mapping[str, LinkStatus]
     uptime: float
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The problems of all nodes, as sentences, such as a process that has ended or a stopped replication thread."""
-        return tuple(problem for node in self.nodes.values() for problem in node.problems)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status of the topology as nested dictionaries that JSON can represent, with the problems of all
-        nodes.
-        """
-        return {**super().as_dict(), "problems": self.problems}
+    problems: tuple[str, ...]
+    """The problems of all nodes, as sentences, such as a process that has ended or a stopped replication thread."""
 
 
 def sum_known(numbers: Iterable[int | None]) -> int | None:

@@ -690,6 +690,9 @@ def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
         if not kinds:
             what = "give server, connect, binlogs, workload or from"
             yield "", f"says neither what the node is nor what it reads; {what}"
+    for option in () if kinds else node.options:
+        if option.lstrip("-").partition("=")[0].replace("_", "-") in RULE_KINDS:
+            yield "options", f"{option} is a filter rule, which a check would not know; write it into rules"
     what = _ONLY_SERVE.get(node.kind, "")
     if what and node.reads:
         yield "from", f"{node.name} is {what}, which reads nothing; leave from out"

@@ -88,7 +88,9 @@ class NotedBed:
 
     def status(self) -> TestbedStatus:
         nodes = {"m": M, "web": NodeStatus(**{**vars(WEB), "problems": self.problems})}
-        return TestbedStatus("fan", str(self.directory), 4241, nodes, {"m:web": LINK}, 12.0)
+        return TestbedStatus(
+            "fan", str(self.directory), 4241, nodes, {"m:web": LINK}, 12.0, tuple(self.problems)
+        )
 
     def wait_caught_up(self, timeout: float, *, running_only: bool) -> None:
         self.asked.append(f"wait {timeout:g} {running_only}")

@@ -29,7 +29,7 @@ def web(**more: Any) -> NodeStatus:
 
 def running(directory: Path, node: NodeStatus, link_state: str = "up") -> Any:
     link = LinkStatus("m:web", "m", "web", link_state, None, 0.0, 0.0, 0, 0, 0)
-    status = TestbedStatus("topology", str(directory), 1, {"web": node}, {"m:web": link}, 3.0)
+    status = TestbedStatus("topology", str(directory), 1, {"web": node}, {"m:web": link}, 3.0, node.problems)
     history = (Happening(1.0, "cut"),)
     return Running(
         status=lambda: status,

@@ -61,7 +61,7 @@ def measured() -> Results:
     plain = [
         run
         for run in given.runs
-        if run.setting.is_plain and run.setting.variant in (Variant.NONE, Variant.MASTER)
+        if run.setting in (Setting(variant=Variant.NONE), Setting(variant=Variant.MASTER))
     ]
     twice = [
         run.model_copy(update={"method": Method.MEASURED, "repetition": repetition})

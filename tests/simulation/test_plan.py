@@ -141,7 +141,8 @@ def test_a_known_time_of_the_next_connection_replaces_the_waits() -> None:
 def test_the_option_of_a_node_sets_its_longest_wait() -> None:
     assert retries_of(slave("a", "m", options=["--connect-retry=8"])).longest == 6
     assert retries_of(slave("a", "m", options=["--connect_retry", "0.04"])) == Retries(0.03, 0.03)
-    assert retries_of(slave("a", "m", options=["--master_connect_retry=8"])).longest == 6
+    for alias in ("--master-connect-retry=8", "loose-Master_Connect_Retry=8"):
+        assert retries_of(slave("a", "m", options=[alias])).longest == 6
     assert retries_of(server("a")).longest == 1
     assert retries_of(master("a", "db")).longest > 10
 
@@ -158,6 +159,14 @@ def test_the_last_of_equal_options_counts_and_a_wrong_value_is_an_error_of_the_n
             OptionError, match=r"node a: options: --connect-retry=.*: give a number of 0 or more"
         ):
             retries_of(node)
+
+
+@pytest.mark.parametrize("option", ["--ignore-server-ids=1", "--Filter_On=slave", "--do-domain-ids=0"])
+def test_an_option_that_filters_and_is_not_modelled_is_refused(option: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"node a: options: --[a-z-]*: a simulation does not know what it drops"
+    ):
+        plan_topology(parse_string(f"m >> a[option={option}]"))
 
 
 def test_a_link_knows_when_any_reader_of_its_source_comes_back() -> None:

@@ -1,7 +1,9 @@
-"""Servers: the address of one that runs already, its binlog files, and a delay that no server takes."""
+"""Servers: the address of one that runs already, its binlog files, a delay that no server takes, and a hang."""
 
 from __future__ import annotations
 
+import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,9 +12,13 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.testbed.errors import NodeIsDown
+from dumpfilter.testbed import node as nodes
+from dumpfilter.testbed import nodes as own_nodes
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp
 from dumpfilter.testbed.node import Feed, Ground
-from dumpfilter.testbed.nodes import RunningServerNode, StartedServer
+from dumpfilter.testbed.nodes import RunningServerNode, Slave, StartedServer
+from dumpfilter.testbed.servers import sql
+from dumpfilter.testbed.values import Place
 from dumpfilter.topology import Topology, make_topology, master, running, server
 
 URL = "mysql://repl@db1:3306/"
@@ -66,3 +72,26 @@ def test_a_wrong_delay_reaches_no_server(seconds: float) -> None:
         StartedServer._hold(node, seconds)
     StartedServer._hold(node, 2.5)
     assert asked == [("c", 3, True)]
+
+
+@pytest.mark.parametrize("kind", [StartedServer, Slave])
+def test_a_node_that_hangs_ends_a_wait_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, seconds in (
+        *((module, "TURN", 0.1) for module in (nodes, own_nodes)),
+        *((sql, name, seconds) for name, seconds in (("CONNECT_TIMEOUT", 2.0), ("READ_TIMEOUT", 2.0))),
+    ):
+        monkeypatch.setattr(module, name, seconds)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = sql.SqlServer("r", "mariadb", *silent.getsockname(), sql.Account("root", ""))
+        feed = SimpleNamespace(origin=None, fault="")
+        node: Any = SimpleNamespace(
+            name="r", server=server, feeds=[feed], applies=True, is_running=True, _is_paused=False
+        )
+        node.applied_place, node._check_running = lambda _: Place("bin.1", 4), lambda: None
+        node._lack = lambda goal, timeout: kind._lack(node, goal, timeout)
+        goal: Any = SimpleNamespace(origin=None, gtids="0-1-7", place=Place("bin.1", 900))
+        goal.origin = feed.origin = SimpleNamespace(name="m")
+        begin = time.monotonic()
+        with pytest.raises(NotCaughtUp, match=r"^r: (?!r: ).*should have"):
+            nodes.TestbedNode.wait_for(node, goal, begin + 0.2)
+        assert time.monotonic() - begin < 2

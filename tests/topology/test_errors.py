@@ -48,6 +48,11 @@ def error_of(text: str) -> str:
             SERVER + '[node.w]\nfrom = [{ nod = "m" }]',
             "t.toml: node.w.from[1].nod: there is no such key; did you mean node?",
         ),
+        (
+            "m >> w[option=--replicate_do_db=shop]",
+            "topology string: w[options]: --replicate_do_db=shop is a filter rule, which a check would not know; "
+            "write it into rules",
+        ),
         # values
         (
             SERVER + '[node.w]\nfrom = "m"\nlink = { rate = "2mbti" }',

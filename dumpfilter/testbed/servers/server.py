@@ -525,11 +525,6 @@ class Server(sql.SqlServer):
         """Whether the server's process runs."""
         return self.process is not None and self.process.poll() is None
 
-    @property
-    def pid(self) -> int | None:
-        """The id of the server's process; None if the server does not run."""
-        return self.process.pid if self.process is not None and self.is_running else None
-
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in ``timeout``
         seconds is killed.

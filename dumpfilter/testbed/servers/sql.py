@@ -226,7 +226,7 @@ class SqlServer:
         except (pymysql.Error, OSError) as error:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def rows(self, statement: str) -> list[dict[str, Any]]:
+    def rows(self, statement: str, **more: Any) -> list[dict[str, Any]]:
         r"""Run one statement, and return each row as a dictionary of values by column.
 
         Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the statement.
@@ -234,7 +234,7 @@ class SqlServer:
         Bytes that are not UTF-8 are shown as ``\xe9``. They occur in MariaDB's replica status, which quotes a failed
         statement in the character set of the client that sent it.
         """
-        found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
+        found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False, **more)
         return [{key: _text(value) for key, value in row.items()} for row in found]
 
     def sql(self, *statements: str, arguments: Any = None, **more: Any) -> list[Any]:
@@ -261,7 +261,7 @@ class SqlServer:
         """Return the value that the server computes for an SQL expression, as text without line breaks; an empty text
         for NULL. Raises NodeIsDown if the server cannot be reached, and SqlFailed if it refuses the expression.
         """
-        ((found,),) = self.sql(f"SELECT {expression}")
+        ((found,),) = self.sql(f"SELECT {expression}", read_timeout=CONNECT_TIMEOUT)
         return "" if found is None else str(found).replace("\n", "")
 
     def control(self, verb: str, channels: Iterable[str] = ("",), thread: str = "") -> None:
@@ -278,7 +278,7 @@ class SqlServer:
         """Return the present end of the server's binlog: the newest file and its size. Raises SqlFailed for a server
         without a binlog.
         """
-        rows = self.sql(self.dialect.binlog_status)
+        rows = self.sql(self.dialect.binlog_status, read_timeout=CONNECT_TIMEOUT)
         if not rows:
             raise SqlFailed(f"{self.name}: has no binlog: start the server with --log-bin")
         return Place(str(rows[0][0]), int(rows[0][1]))
@@ -312,7 +312,7 @@ class RunningServer(SqlServer):
 # -- replicas
 
 
-def channel_states(server: SqlServer) -> list[ChannelState]:
+def channel_states(server: SqlServer, **more: Any) -> list[ChannelState]:
     """Return the state of each replication channel of a server, as SHOW REPLICA STATUS tells it. A server without
     channels has an empty list.
 
@@ -336,17 +336,17 @@ def channel_states(server: SqlServer) -> list[ChannelState]:
                 if (number := int(row[f"Last_{thread}_Errno"]))
             ),
         )
-        for row in status_rows(server)
+        for row in status_rows(server, **more)
     ]
 
 
-def status_rows(server: SqlServer) -> list[dict[str, Any]]:
+def status_rows(server: SqlServer, **more: Any) -> list[dict[str, Any]]:
     """Return the rows of SHOW REPLICA STATUS, one for each replication channel, as dictionaries of values by column.
     MariaDB's columns get the names that MySQL gives to them.
     """
     return [
         {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
-        for row in server.rows(server.dialect.status)
+        for row in server.rows(server.dialect.status, **more)
     ]
 
 

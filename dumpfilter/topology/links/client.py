@@ -39,8 +39,7 @@ class LinkProcess(Helper):
         ``target_port`` and ``host`` are the address at which the link's source listens. The source need not listen yet.
         ``shape`` has the rate, delay, jitter and scheduled outages. No other link may have the name.
         """
-        opened: int = self.ask(name, "open", (host, target_port), shape)
-        return opened
+        return int(self.ask(name, "open", (host, target_port), shape))
 
     def __getitem__(self, name: str) -> OpenLink:
         """Return a handle for the link (TCP proxy) ``name``, by which the link is queried and changed. For an unknown
@@ -52,8 +51,7 @@ class LinkProcess(Helper):
         """Return a dictionary from the name of each link to the link's counters: its state, its bytes and its
         connections.
         """
-        found: dict[str, Counters] = self.ask(None, "counters")
-        return found
+        return dict(self.ask(None, "counters"))
 
 
 class OpenLink:
@@ -133,5 +131,4 @@ class OpenLink:
     @property
     def history(self) -> tuple[Happening, ...]:
         """The link's latest changes, cuts, silences and connections with their times, oldest first."""
-        found: tuple[Happening, ...] = self._process.ask(self.name, "history")
-        return found
+        return tuple(self._process.ask(self.name, "history"))

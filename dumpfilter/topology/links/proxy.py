@@ -499,8 +499,7 @@ class Link:
         ``kind`` is the name of the event in the link's history, and ``detail`` the text about the event. If ``detail``
         is empty, the history gets the length of the fault instead.
         """
-        length = _length_of(seconds)
-        self.note(kind, detail or length)
+        self.note(kind, detail or _length_of(seconds))
         self._change(fault)
         self._end_of_fault = self.loop.call_later(
             math.inf if seconds is None else seconds, self._change, "up"
@@ -513,7 +512,11 @@ class Link:
             self._silent_for += self.loop.time() - self._silent_since
         self._silent_since = self.loop.time() if state == "silent" else 0.0
         if state == "cut":
-            self._stop_listening()
+            if self._listener is not None:
+                self._accepting.cancel()
+                self.loop.remove_reader(self._listener)
+                self._listener.close()
+                self._listener = None
             self._reset_connections()
             return
         if before != state == "up":
@@ -553,13 +556,6 @@ class Link:
             _prepare(self._listener, self.shape)
             self._listener.listen(BACKLOG)
             self._accepting = self.loop.create_task(self._accept(self._listener))
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._accepting.cancel()
-            self.loop.remove_reader(self._listener)
-            self._listener.close()
-            self._listener = None
 
     async def _accept(self, listener: socket.socket) -> None:
         while True:

@@ -10,6 +10,7 @@ import pytest
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
+from dumpfilter.simulation.plan import FilterKey
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed.binlogs import WatchedSet
@@ -85,3 +86,20 @@ def test_transactions_without_gtid_events_are_an_error() -> None:
     plan: Any = SimpleNamespace(filters=())
     with pytest.raises(TestbedError, match=r"bin\.index: lacks GTID events; read MySQL 5\.7"):
         _committed(log, plan, 0)
+
+
+def test_events_before_a_run_are_no_traffic_of_the_run(made: GeneratedSet) -> None:
+    """A run that begins with the first transaction has them, also if its filter passes nothing."""
+    log = WatchedSet(made.index)
+    before, first, *_, last = read_log(log)
+    for end, time in ((first.end, 1.0), (last.end, 2.0)):
+        log.note_end(end, time)
+    rules = [("replicate-do-db=nix",), *((f"replicate-do-db=shop_{number:02}",) for number in range(20))]
+    plan: Any = SimpleNamespace(filters=[FilterKey((each,)) for each in rules])
+    whole, later = _committed(log, plan, 0).traffic, _committed(log, plan, 1_500_000).traffic
+    assert sum(whole.sent(0).outside) > 0 == sum(later.sent(0).outside)
+    passed = [each for each in range(1, 21) if not {0}.issuperset(whole.sent(each).transaction[:1])]
+    assert passed
+    for number in passed:
+        assert later.sent(number).bytes.sum() == whole.sent(number).bytes.sum() - before.bytes
+        assert later.sent(number).events.sum() == whole.sent(number).events.sum() - before.events
