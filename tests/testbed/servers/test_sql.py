@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from dumpfilter.testbed.errors import NodeIsDown
+from dumpfilter.testbed.servers import sql
 from dumpfilter.testbed.servers.sql import Account, SqlServer, differences, identifier, read_data
 
 
@@ -42,3 +48,15 @@ def test_names_with_dots_are_kept_apart() -> None:
     assert differences(replica, read_data(replica), reference, read_data(reference)) == [
         "web: table a.b.c: found 2 rows with checksum 1002, expected 3 rows with checksum 1003"
     ]
+
+
+def test_a_server_that_hangs_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system accepts its connections. The long time limit is that of a statement."""
+    monkeypatch.setattr(sql, "CONNECT_TIMEOUT", 0.1)
+    monkeypatch.setattr(sql, "READ_TIMEOUT", 20.0)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        server = SqlServer("db", "mysql", *hanging.getsockname(), Account("root", ""))
+        begun = time.monotonic()
+        with pytest.raises(NodeIsDown, match=r"db: no connection to 127\.0\.0\.1:.*timed out"):
+            server.sql("SELECT 1")
+    assert time.monotonic() - begun < 5
