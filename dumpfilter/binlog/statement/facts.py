@@ -149,7 +149,7 @@ class BodyReader(StatementReader):
         if note is not None:
             self.advance()
             note(self, token, before)
-        elif token.kind is TokenKind.WORD or token.kind is TokenKind.QUOTED:
+        elif token.kind in (TokenKind.WORD, TokenKind.QUOTED, TokenKind.NAME):
             self._name_or_call()
         else:
             self.advance()

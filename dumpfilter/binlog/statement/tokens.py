@@ -165,7 +165,7 @@ class Lexer:
         A point at this offset separates two names, as in ``db.table``, and begins no number.
         """
         self._behind_point = -1
-        """The offset after the last point that separates two names, as in ``db.table``.
+        """The offset after the last point that is no part of a number, as in ``db.table``.
 
         A word at this offset is a name, never a keyword.
         """
@@ -190,11 +190,16 @@ class Lexer:
             if group == "word" or group == "digits":
                 self._at = self._behind_name = end
                 word = match[group]
+                # A word directly before a point and a further name is a name, as in ``INSERT ignore.t``.
+                if text.startswith(".", end) and _NAME.match(text, end + 1):
+                    return Token(TokenKind.NAME, word, start, end)
                 return _make_token(
                     Token, (TokenKind.WORD, word, start, end, word.upper() if word.isascii() else "")
                 )
             if group == "symbol":
                 self._at = end
+                if match[group] == ".":
+                    self._behind_point = end
                 return _make_token(Token, (TokenKind.SYMBOL, match[group], start, end, ""))
             if group == "space":
                 self._at = end

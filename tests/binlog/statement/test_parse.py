@@ -175,6 +175,14 @@ ALL_GRANTS = grant_tables("mysql")
 UPDATED: list[tuple[str, tuple[tuple[TableName, ...], ...] | None]] = [
     ("INSERT INTO t SELECT * FROM u", (names("t"),)),
     ("insert high_priority ignore `d`.`t` () values ()", (names("d.t"),)),
+    # tried with MySQL 9.7 and MariaDB 10.11: no word directly before a point and a name is a keyword
+    ("INSERT ignore.t VALUES (1)", (names("ignore.t"),)),
+    ("INSERT ignore.1t VALUES (1)", (names("ignore.1t"),)),
+    ("INSERT ignore .t VALUES (1)", (names("t"),)),
+    ("REPLACE into.t VALUES (1)", (names("into.t"),)),
+    ("UPDATE ignore.t SET id = 1", (names("ignore.t"),)),
+    ("TRUNCATE table.t", (names("table.t"),)),
+    ("DROP TABLE if.t, if.exists", (names("if.t", "if.exists"),)),
     ("INSERT INTO t SET a = (SELECT 1 FROM u)", (names("t"),)),
     ('REPLACE DELAYED INTO "d"."t" VALUES (1)', None),
     ("LOAD DATA CONCURRENT INFILE 'into table x' REPLACE INTO TABLE d.t (a, @b) SET c = @b", (names("d.t"),)),

@@ -80,6 +80,9 @@ FILTERS: dict[str, Command] = {
     "CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE=(`db3`.initfilet3) FOR CHANNEL 'ch_1';": (
         ChangeReplicationFilter((clause(RuleKind.IGNORE_TABLE, "db3.initfilet3"),), channel="ch_1")
     ),
+    "CHANGE REPLICATION FILTER REPLICATE_DO_TABLE=(order.items, shop .key)": (
+        ChangeReplicationFilter((clause(RuleKind.DO_TABLE, "order.items", "shop.key"),))
+    ),
     "CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE=('initfiled%.t%') FOR CHANNEL 'CH_1'": (
         ChangeReplicationFilter((clause(RuleKind.WILD_DO_TABLE, "initfiled%.t%"),), channel="ch_1")
     ),
