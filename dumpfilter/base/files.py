@@ -122,7 +122,8 @@ def committed(
     one path need different names. With ``synced`` the replaced file survives a power failure. Without ``synced`` it
     surely survives only a crash of the process.
     """
-    beside = beside or path.with_name(f"{path.name}.new")
+    # Unlike with_name, this also accepts a path without a name, which the rename then refuses.
+    beside = beside or Path(f"{path}.new")
     descriptor = create(beside, mode)
     try:
         with writing(beside), open(descriptor, "wb") as file:
@@ -147,7 +148,7 @@ def replace(path: Path, data: bytes, *, synced: bool = True, mode: int = 0o640) 
     umask.
     """
     with committed(path, synced=synced, mode=mode) as file:
-        write(path.with_name(f"{path.name}.new"), file.fileno(), data)
+        write(Path(f"{path}.new"), file.fileno(), data)
 
 
 def replace_directory(new: Path, target: Path, aside: Path) -> None:

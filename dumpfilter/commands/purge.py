@@ -46,6 +46,7 @@ def purge_command(given: PurgeSettings) -> None:
         names = " to ".join(dict.fromkeys((purged.files[0], purged.files[-1])))
         text = (
             f"{'would purge' if given.dry_run else 'purged'} {human_files(len(purged.files))}, "
-            f"{purged.bytes:,} bytes: {names}; it begins with {purged.left[0]} now"
+            f"{purged.bytes:,} bytes: {names}; "
+            f"it {'would begin' if given.dry_run else 'begins'} with {purged.left[0]}{'' if given.dry_run else ' now'}"
         )
     given.show(purged, lambda: typer.echo(f"{purged.binlog}: {text}"))

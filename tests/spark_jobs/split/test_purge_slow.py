@@ -317,7 +317,9 @@ def test_the_commands(parts: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "would purge 2 files" in said("purge", "--before", names[2], "--dry-run")
+    dry = said("purge", "--before", names[2], "--dry-run")
+    assert "would purge 2 files" in dry
+    assert f"it would begin with {names[2]}\n" in dry
     assert json.loads(said("purge", "--before", names[2], "--json"))["files"] == names[:2]
     assert "nothing to purge" in said("purge", "--before", names[2])
     assert f"it begins with {names[3]} now" in said("purge", "--before", names[3])
