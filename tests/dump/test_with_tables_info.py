@@ -443,7 +443,7 @@ def test_a_compressed_transaction_cut_inside_is_corrupt(tmp_path: Path) -> None:
             with_tables_info(BinlogSet.open(tmp_path / "made.000001"), tmp_path / "out", "x")
         payload = [e for e in iter_events(BytesIO(data), file="made") if e.type == T.TRANSACTION_PAYLOAD]
         assert (raised.value.file, raised.value.position) == ("made.000001", payload[0].offset)
-        assert list((tmp_path / "out").iterdir()) == []
+        assert not (tmp_path / "out").exists()
 
 
 def test_names_in_an_unknown_character_set_are_not_told() -> None:
@@ -479,7 +479,7 @@ def test_errors_name_the_event_and_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(BinlogCorrupt) as raised:
         with_tables_info(source, tmp_path / "out", "x")
     assert raised.value.file == "made.000001"
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     # The scan does not notice a status variable that ends too early. The statement's decoder does.
     (tmp_path / "made.000001").write_bytes(made_file(MYSQL_55, [query("DO 1"), (T.QUERY, _bad_status())]))
     with pytest.raises(BinlogError) as raised:
