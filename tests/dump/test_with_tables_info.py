@@ -486,6 +486,7 @@ def test_errors_name_the_event_and_leave_nothing(tmp_path: Path) -> None:
         with_tables_info(source, tmp_path / "out", "x")
     assert raised.value.position is not None
     assert raised.value.position > 100
+    (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x.index").write_text("")
     with pytest.raises(OutputError):
         with_tables_info(source, tmp_path / "out", "x")
