@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from pathlib import Path
 from typing import Any, cast
 
 import typer
@@ -38,10 +39,10 @@ class OptionFiles(Settings, panel="Option files"):
     the command.
     """
 
-    defaults_file: str | None = setting(None, metavar="FILE")
+    defaults_file: Path | None = setting(None, metavar="FILE")
     r"""Read options from this my.cnf: its sections \[dumpfilter], \[dumpfilter-slave] or \[dumpfilter-master], and
     those of servers. No file is read unless given."""
-    defaults_extra_file: str | None = setting(None, metavar="FILE")
+    defaults_extra_file: Path | None = setting(None, metavar="FILE")
     """Read this file after --defaults-file. Its options win."""
 
 

@@ -350,12 +350,11 @@ class ConsoleOptions(Settings, panel="Console"):
     console_port_file: Path | None = None
     """Write the console's port to this file once the console answers."""
     console_user: str | None = None
-    """A user of the console, besides those of a master's --config (root where there is none). From this machine alone
-    the user needs no password."""
+    """A user of the console, besides those of a master's --config (root where there is none)."""
     console_password_file: Path | None = None
     """A file whose first line is the console user's password. If the file does not exist, it is made, with a random
     password. Without this option the password is that of DUMPFILTER_CONSOLE_PASSWORD. A user without a password
-    may only read."""
+    may only read, and only from this machine."""
 
     audit_log: Path | None = setting(None, metavar="FILE")
     """Append a line of JSON to this file for each change that a console or a slave asks for. Without this option the

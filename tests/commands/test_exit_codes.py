@@ -69,6 +69,30 @@ def test_an_output_that_is_there_already(name: str, full: Path) -> None:
     assert [path.name for path in full.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["slave", "--master=127.0.0.1:1", "--server-id=9", "--relay-dir="],
+        ["master", str(SET), "--port-file", ""],
+        ["master", str(SET), "--defaults-file="],
+        ["lint", str(SET), "--slaves="],
+        ["binlog", str(SET), "--output="],
+        ["topology", "status", "-d", ""],
+        ["purge", ""],
+    ],
+)
+def test_an_empty_path_of_an_unset_variable(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*words)
+    name = next((word.rstrip("=") for word in reversed(words) if word.startswith("-")), "directory")
+    assert f"'{name}'" in done.stderr, done.stderr
+    assert "the value is empty" in done.stderr
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_raw_files_that_are_there_already(tmp_path: Path) -> None:
     for wanted in (0, 1):
         done = run("binlog", SET, "--raw", "--output", tmp_path)

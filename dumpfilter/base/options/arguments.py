@@ -136,7 +136,7 @@ def arguments_of(
     read = [
         named
         for name in FILE_OPTIONS
-        if isinstance(file := values.get(name), str)
+        if isinstance(file := values.get(name), str) and file
         for option in read_options_file(file)
         if (named := server_option(option, of_servers) or _own_option(option, command, names))
     ]

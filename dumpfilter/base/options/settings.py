@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
@@ -70,6 +71,10 @@ class Settings(BaseModel):
             if extra.pop("parse", None):
                 default = extra.pop("text")
                 hint = str | None if default is None else type(default)
+            if Path in (hint, *get_args(hint)) or hint == list[Path] | None:
+                extra["parser"] = _path
+                if "is_argument" not in extra:
+                    extra.setdefault("metavar", "<path>")
             names = extra.pop("names", ())
             if not names and hint is bool and default is False:
                 names = (cls.option_of(name),)
@@ -178,6 +183,15 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 def _parameter(name: str, annotation: object, default: object) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _path(text: str) -> Path:
+    """Return the path ``text``. Raises BadParameter for an empty text, which a script writes for an unset variable, and
+    which :class:`Path` would take for the working directory.
+    """
+    if not text:
+        raise typer.BadParameter("the value is empty; name a path, such as . for the working directory")
+    return Path(text)
 
 
 def _properties(field: Any) -> dict[str, Any]:
