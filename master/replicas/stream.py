@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dumpfilter.base.options.values import FIRST_EVENT
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.sql.server_errors import SqlError
@@ -179,6 +179,10 @@ class ReplicaStream:
         """The position after the events of the dump's first transaction that the client has, as the client computed it.
         None if the client has none of them, and from its first new event on.
         """
+        self._awaits_first = (
+            self.is_computed and self.wanted.gtids is not None and self.heartbeat_seconds is not None
+        )
+        """Whether this is a MariaDB replica with GTIDs, and no transaction has been sent yet."""
 
     async def run(self) -> None:
         """Send the dump until it ends. Raises ClientGone when the replica disconnects, and DumpfilterError when the
@@ -252,6 +256,8 @@ class ReplicaStream:
             events: MessageBytes = self._beginning(bytes(message), reached)
         elif message or (is_new and before.file and self._known is not None):
             events = message if self._known is None else self._rest(message, self._known)
+            if self._awaits_first:
+                events = await self._send_up_to_first(events)
             await self._send_events(events, counts=True)
             return
         elif not is_new and self._is_wrong:
@@ -261,6 +267,26 @@ class ReplicaStream:
         else:
             return
         await self._send_events(events)
+
+    async def _send_up_to_first(self, events: MessageBytes) -> MessageBytes:
+        """Send the part of ``events`` before the dump's first transaction, and return the rest. If the dump has passed
+        over transactions that the replica has, send the event with the position after them, too, as MariaDB does.
+        Otherwise an applier that stops in its first transaction would show the position where the file begins.
+        """
+        at = 0
+        while at < len(events) and (head := EventHeader.unpack(events, at)).type not in GTIDS:
+            at += head.size
+        await self._send_events(events[:at], counts=True)
+        if at == len(events):
+            return b""
+        self._awaits_first = False
+        begin = head.end_log_pos - head.size
+        # The Gtid of a stand-in has a position inside the dropped transaction, and its Xid has the right one.
+        following = at + head.size + _TYPE_AT
+        is_stand_in = events[following : following + 1] == bytes([EventType.XID])
+        if begin > 0 and not is_stand_in and self.position.is_wrong_at(self._reached.file, begin):
+            await self._send_events(self.position.correction(begin, checksum=self._has_checksums))
+        return events[at:]
 
     def _beginning(self, message: bytes, reached: Reached) -> bytes:
         """Return the events with which a dump or a further file begins: a Rotate event with file and position, and the

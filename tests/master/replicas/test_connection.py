@@ -464,6 +464,22 @@ def test_a_mariadb_replica_with_all_gtids_learns_the_right_position(mariadb: Ser
     assert last.end_log_pos == end
 
 
+@pytest.mark.parametrize("user", ["all", "shop"])
+def test_a_mariadb_replica_learns_the_position_before_its_first_transaction(
+    mariadb: Serving, user: str
+) -> None:
+    """An applier that stops in this transaction shows the position."""
+    with mariadb.connect(user).greet(family="mariadb") as replica:
+        replica.ask("SET @slave_connect_state='0-11-5', @master_heartbeat_period=0")
+        replica.dump(flags=3)
+        heads = list(map(header, replica.events()))
+    at = next(n for n, head in enumerate(heads) if head.type == EventType.MARIADB_GTID)
+    told, first, following = heads[at - 1 : at + 2]
+    is_told = told.type == EventType.GTID_LIST and told.end_log_pos == first.end_log_pos - first.size
+    # A stand-in itself moves the position to its end.
+    assert is_told != (following.type == EventType.XID)
+
+
 def test_a_replica_that_leaves_ends_its_dump(mysql: Serving, wait_for: WaitFor) -> None:
     register = mysql.server.service.register
 
