@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +51,6 @@ class WriteRecording:
         )
         return Filters(Filter(names=NameRules(self.family)), write)
 
-    def events(self, case: str) -> Iterator[tuple[ExplainedEvent, bool]]:
-        """Yield each event of the unfiltered binlog with the dump's decision, and whether the server wrote it, too."""
-        found = self.record["cases"][case]
-        written = {
-            position: bit == "1"
-            for (position, _), bit in zip(self.record["events"], found["written"], strict=True)
-        }
-        unlike = self.unlike(case)
-        for event in explain_events(BinlogSet.open(self.path), self.filters(case)):
-            if event.position in written and event.position not in unlike:
-                yield event, written[event.position]
-
     def unlike(self, case: str) -> set[int]:
         """Return the positions of events that cannot be compared.
 
@@ -76,6 +64,22 @@ class WriteRecording:
                 if name == section:
                     skipped |= {position for position, _ in events[first:end]}
         return skipped
+
+
+@cache
+def events_of(recording: WriteRecording, case: str) -> list[tuple[ExplainedEvent, bool]]:
+    """Return each event of the unfiltered binlog with the dump's decision, and whether the server wrote it, too."""
+    found = recording.record["cases"][case]
+    written = {
+        position: bit == "1"
+        for (position, _), bit in zip(recording.record["events"], found["written"], strict=True)
+    }
+    unlike = recording.unlike(case)
+    return [
+        (event, written[event.position])
+        for event in explain_events(BinlogSet.open(recording.path), recording.filters(case))
+        if event.position in written and event.position not in unlike
+    ]
 
 
 RECORDINGS = [WriteRecording(path.parent) for path in sorted(DATA.glob("*/write.json"))]
@@ -102,7 +106,7 @@ def test_there_are_recordings() -> None:
 @pytest.mark.every_recording
 def test_what_is_written_is_what_the_server_wrote(recording: WriteRecording, case: str) -> None:
     decided = 0
-    for event, written in recording.events(case):
+    for event, written in events_of(recording, case):
         if event.decision is not None:
             assert event.decision.verdict.passes == event.sent == written, event
             decided += 1
@@ -116,7 +120,7 @@ def test_the_rest_goes_with_it(recording: WriteRecording, case: str) -> None:
 
     A server may write an empty transaction.
     """
-    for transaction in transactions(recording.events(case)):
+    for transaction in transactions(events_of(recording, case)):
         for event, written in transaction:
             if event.type in CONTEXT:
                 assert event.sent == written, event
@@ -132,7 +136,7 @@ def test_a_prepared_transaction_and_its_end_stay_together(recording: WriteRecord
 
     MySQL decides XA COMMIT by the current database, so that some transactions stay prepared on its replicas for ever.
     """
-    sent = {event.position: event.sent for event, _ in recording.events(case)}
+    sent = {event.position: event.sent for event, _ in events_of(recording, case)}
     prepared: dict[str, bool] = {}
     ended: dict[str, bool] = {}
     for _, text, _, first, end in recording.record["statements"]:
@@ -149,14 +153,14 @@ def test_mysql_leaves_transactions_prepared() -> None:
     lost = [
         recording.path.name
         for recording, case in (p.values for p in CASES)
-        for event, written in recording.events(case)
+        for event, written in events_of(recording, case)
         if event.why == XA_END and event.type == "Query" and event.sent and not written
     ]
     assert {name.partition("-")[0] for name in lost} == {"mysql"}
 
 
 def transactions(
-    events: Iterator[tuple[ExplainedEvent, bool]],
+    events: Iterable[tuple[ExplainedEvent, bool]],
 ) -> Iterator[list[tuple[ExplainedEvent, bool]]]:
     """Yield the events of each transaction, beginning with its Gtid."""
     found: list[tuple[ExplainedEvent, bool]] = []
@@ -175,7 +179,7 @@ def test_the_worklogs_semantics_differ_where_there_is_no_current_database() -> N
             server, worklog = recording.filters(case), recording.filters(case, WriteSemantics.WORKLOG)
             assert server.write is not None
             assert worklog.write is not None
-            for event, _ in recording.events(case):
+            for event, _ in events_of(recording, case):
                 if event.subject is None:
                     continue
                 answers = [f.write.decide(event.subject).verdict.passes for f in (server, worklog)]

@@ -26,6 +26,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": QUICK,
     "spark.executor.extraJavaOptions": QUICK,
     "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
 }
 
 

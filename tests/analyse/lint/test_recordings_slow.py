@@ -15,7 +15,7 @@ import pytest
 
 from dumpfilter.analyse.lint.findings import Code, Item, Level
 from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
-from dumpfilter.analyse.lint.linting import dropped_xa, lint
+from dumpfilter.analyse.lint.linting import RememberingFilter, dropped_xa, lint
 from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.binlog.statement.statement import Statement
 from dumpfilter.index.fileset import BinlogSet
@@ -46,7 +46,7 @@ def _failed(case: dict[str, Any]) -> set[str]:
 
 @cache
 def _walked(recording: Recording, name: str) -> list[Item]:
-    return list(ReplicaWalk(filter_of(recording, name)).walk(_knowledge(recording)))
+    return list(ReplicaWalk(RememberingFilter(filter_of(recording, name))).walk(_knowledge(recording)))
 
 
 @cache
