@@ -566,7 +566,9 @@ class World(Generic[C]):
         for fault in faults:
             if fault.is_temporary and fault.kind is not FaultKind.LEFT:
                 known = self._temporary[session, fault.ref.replica]
-                self._temporary[session, fault.ref.replica] = Known(True, known.cause if known.has else None)
+                self._temporary[session, fault.ref.replica] = replace(
+                    known, has=True, cause=known.cause if known.has else None, is_stale=False
+                )
             elif fault.kind in (FaultKind.MISSING, FaultKind.PARENT, FaultKind.STALE):
                 self.add(fault.ref.replica)
             yield fault
@@ -600,6 +602,7 @@ class World(Generic[C]):
             # A statement uses the table that a missing temporary one would hide, or the temporary table that is left.
             ordinary = self.has(ref.replica)
             is_hidden = self.is_there(ref.replica) if ordinary is None else ordinary
+            kind = FaultKind.STALE if known.has else kind
             yield Fault(kind, ref, known.cause, is_sure=not (known.has or is_hidden), is_temporary=True)
         elif known.has:
             yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
@@ -760,13 +763,23 @@ class World(Generic[C]):
             key, known = (session, ref.replica), self._objects.get(ref.replica)
             hides = facts.verb is not Verb.CREATE and key in self._temporary
             if hides or (facts.temporary and facts.thing is Thing.TABLE):
-                before = self._temporary.pop(key, None) if facts.verb is Verb.DROP else None
+                others = self._other_names(ref)
                 if facts.verb is Verb.CREATE:
-                    self._temporary[key] = Known(has=passes, cause=None if passes else cause)
-                    for other in self._other_names(ref):
-                        self._temporary.setdefault((session, other), Known(has=False, cause=cause))
-                elif before is not None and before.has and not passes:
-                    self._temporary[key] = Known(has=True, cause=cause, is_stale=True)
+                    self._temporary[key] = Known(passes, None if passes else cause, source=ref.source)
+                    for other in others:
+                        missing = Known(False, cause, source=ref.source)
+                        self._temporary.setdefault((session, other), missing)
+                elif facts.verb is Verb.DROP:
+                    for name in (ref.replica, *others):
+                        before = self._temporary.get((session, name))
+                        if before is None or (name != ref.replica and before.source != ref.source):
+                            continue
+                        del self._temporary[session, name]
+                        if before.has and not (passes and name == ref.replica):
+                            self._temporary[session, name] = replace(before, cause=cause, is_stale=True)
+                        elif before.is_stale and not facts.temporary:
+                            # The source dropped the ordinary table that the replica's temporary one hides.
+                            self._removed(ref, cause, passes=False)
             elif facts.verb in (Verb.CREATE, Verb.GRANT):
                 conditional = facts.conditional and not facts.replaces
                 if facts.replaces:
@@ -780,6 +793,10 @@ class World(Generic[C]):
             elif facts.verb is Verb.DROP:
                 self._remove_body(ref, cause, passes=passes)
                 self._removed(ref, cause, passes=passes, conditional=facts.conditional)
+                for other in self._other_names(ref):
+                    found = self._objects.get(other)
+                    if found is not None and found.has and found.source == ref.source:
+                        self._objects[other] = replace(found, cause=cause)
             elif (
                 facts.is_plain_table and not passes and (known is None or (known.has and known.cause is None))
             ):
@@ -819,7 +836,9 @@ class World(Generic[C]):
         replica has in any case) count as existing.
         """
         for key in self._other_names(ref):
-            self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
+            known = self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
+            if known.has and known.source == ref.source and known.cause is not None:
+                self._objects[key] = replace(known, is_stale=True)
 
     def _other_names(self, ref: Ref) -> set[Key]:
         thing, database, name = ref.source

@@ -221,8 +221,8 @@ class ReplicaWalk:
         elif cause is not None and fault.kind is F.STALE:
             rules = few(self.rule_filter.rules)
             what = (
-                f"{cause.verb} passes and gives the replica a table {{names}} without the rows or the definition of "
-                "the source's table. Later rows can stop the replica"
+                f"{cause.verb} passes and leaves the replica with a table {{names}} without the rows or the definition "
+                "of the source's table. Later rows can stop the replica"
             )
             cure = "Give both names of the table the same rule"
         else:
@@ -232,7 +232,8 @@ class ReplicaWalk:
                 changed = f"change the current database of {cause.verb}, and never a database in its text"
             result = _MERGED.get(fault.kind, "The replica lacks {names}")
             what = f"rewrite rules {changed}. {result}. The replica stops with error {_shown(errors)}"
-            cure = "Make {names} on the replica by hand, or write names in statements without the database"
+            by_hand = "Drop" if fault.kind is F.LEFT else "Make"
+            cure = f"{by_hand} {{names}} on the replica by hand, or write names in statements without the database"
             if fault.kind in (F.TWICE, F.STALE):
                 cure = "Give the databases different names on the replica"
         return Item(code, rules, what, cure, name, events, errors, fault.is_sure)

@@ -158,7 +158,7 @@ class Harmless:
                     # A replica of MariaDB replaces the table (slave_ddl_exec_mode=IDEMPOTENT).
                     return self._inserted(query, facts.after_verb, b" OR REPLACE", key)
                 return Form(
-                    f"{named(key)} is there already, since the filter dropped the statement that removed it"
+                    f"{named(key)} is there already, since no statement that passes the filter removed it"
                 )
         return AS_IT_IS
 

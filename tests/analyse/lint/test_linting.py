@@ -160,6 +160,46 @@ CHILD = "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))"
             "rewrite-db=shop->hr",
             "rewrite-db=logs->hr",
         ),
+        (
+            "temporary-table",
+            (
+                "shop: CREATE TABLE shop.t (i INT)",
+                "shop: CREATE TEMPORARY TABLE shop.t (j INT, k INT)",
+                "shop: DROP TEMPORARY TABLE t",
+                "shop: INSERT INTO shop.t VALUES (1)",
+            ),
+            "rewrite-db=shop->hr",
+            "rewrite-db=logs->hr",
+        ),
+        (
+            "left-table",
+            (
+                "shop: CREATE TABLE shop.t (i INT)",
+                "shop: CREATE TEMPORARY TABLE shop.t (i INT)",
+                "shop: DROP TEMPORARY TABLE t",
+                "shop: DROP TABLE shop.t",
+                "shop: CREATE TABLE shop.t (i INT)",
+            ),
+            "rewrite-db=shop->hr",
+            "rewrite-db=logs->hr",
+        ),
+        (
+            "left-object",
+            ("shop: CREATE EVENT shop.e", "shop: DROP EVENT e", "shop: CREATE EVENT shop.e"),
+            "rewrite-db=shop->hr",
+            "rewrite-db=logs->hr",
+        ),
+        (
+            "schema-drift",
+            (
+                "shop: CREATE TABLE shop.t (i INT)",
+                "shop: DROP TABLE IF EXISTS t",
+                "shop: CREATE TABLE t (i INT, j INT)",
+                "shop: INSERT INTO shop.t VALUES (1, 2)",
+            ),
+            "rewrite-db=shop->hr",
+            "rewrite-db=logs->hr",
+        ),
         *(
             ("foreign-key", (CHILD, "shop: INSERT INTO p VALUES (1)", change), wrong, "ignore-table=shop.c")
             for wrong in ("ignore-table=shop.p", "do-table=shop.c")
