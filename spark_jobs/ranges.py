@@ -166,7 +166,8 @@ def blocks_of(
         sources: the register that numbers GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan
             adds new ones.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        with_head: whether the format description event is read, too, if the range begins with it.
+        with_head: whether the format description event is read, too, if the range begins with it, and a relay log's
+            events that the slave added.
         options: those of the scan, such as whether statements are read.
 
     After each block, the function reports the progress of the task by :func:`step`, which raises Stopped if the job was
@@ -181,7 +182,7 @@ def blocks_of(
     segment_size = min(block_size, wanted.end - wanted.start + 1)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size, **options)
     reader.limit = wanted.end if wanted.last is None else None
-    reader.rewind(wanted.start if with_head else max(wanted.start, file.first_event), ScanPoint(prepared))
+    reader.rewind(wanted.start if with_head else max(wanted.start, file.begin.end), ScanPoint(prepared))
     begin = reader.position
     while (segment := reader.next()) is not None:
         yield OpenedEvents(segment, reader.data)

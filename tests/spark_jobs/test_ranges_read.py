@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F
+from dumpfilter.binlog.gap_events import make_head
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload import START, Span, generate
+from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import active_seconds
@@ -105,6 +107,18 @@ def test_guessed_ranges_give_what_the_index_pass_gives(
         if seed is not None:
             wrong_guesses(patched, seed)
         assert told(read(paths, options)) == told(indexed_first(paths, options))
+
+
+def test_events_that_a_slave_adds_at_the_head_of_a_relay_log_are_not_read(tmp_path: Path) -> None:
+    with open_file(str(binlogs_in(RECORDED_SETS[0])[0])) as file:
+        head, rest = file.read(0, file.first_event), file.read(file.first_event, file.size - file.first_event)
+        checksum = bool(file.format_description.checksum_length)
+    added = rotate("bin.000001", len(head), 1, checksum), make_head({}, server_id=1, checksum=checksum)
+    plain, relay = tmp_path / "bin.000001", tmp_path / "relay-bin.000001"
+    plain.write_bytes(head + rest)
+    relay.write_bytes(head + b"".join(added) + rest)
+    for take in (read, indexed_first):
+        assert take([relay], ReadOptions())[1] == take([plain], ReadOptions())[1]
 
 
 @pytest.mark.parametrize("recording", RECORDED_SETS[1::9], ids=recording_id)
