@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dumpfilter.base import logs
@@ -45,7 +46,7 @@ class SubCommand(HelpPage, TyperCommand):
         The lowest level of the log is ``info`` for a command that has log options itself, otherwise ``warning``.
 
         Raises OptionError for an option whose value must be a local path, and is an address such as ``s3a://…``, and
-        for one whose value is no path and not UTF-8.
+        for one whose value is no path and not UTF-8. Raises BadParameter for an empty name of a file.
         """
         # Options of the command win over those before its name.
         given = ctx.find_root().params | {name: one for name, one in ctx.params.items() if one is not None}
@@ -53,11 +54,15 @@ class SubCommand(HelpPage, TyperCommand):
         logs.configure(
             logs.Format(given.get("log_format") or "text"), logs.Level(given.get("log_level") or quiet)
         )
+        parameter: Any
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, Path) and ":/" in str(one):
                     _check_path(parameter.opts[0], one)
+                elif one == "" and parameter.metavar == "FILE":
+                    if ctx.get_parameter_source(parameter.name).name != "DEFAULT":
+                        raise typer.BadParameter("the value is empty; name a file", ctx, parameter)
                 elif isinstance(one, str) and parameter.param_type_name == "option":
                     _check_utf_8(parameter.opts[0], one)
         with at_end:
