@@ -231,6 +231,8 @@ class TextPrinter(EventTexts):
         """Print the statements that begin the text. Call this before printing any event."""
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
+        # A replica alters versioned tables as with this value, which no event holds.
+        self._write(b"/*M!100304 SET @@SESSION.system_versioning_alter_history=KEEP*/;\n")
         self._write(b"delimiter " + DELIMITER + b"\n")
         self._print(self._taken())
 
