@@ -132,3 +132,14 @@ def test_a_text_that_makes_a_database_runs_in_strict_mode(pair: Pair) -> None:
     assert error == ""
     assert text.count("CREATE DATABASE IF NOT EXISTS") == 2
     assert pair.replica.binlog_gtids() == pair.source.binlog_gtids()
+
+
+def test_a_text_alters_a_versioned_table_as_a_replica_does(pair: Pair) -> None:
+    if pair.family != "mariadb":
+        return
+    versioned = "CREATE TABLE shop.v (i INT) WITH SYSTEM VERSIONING"
+    keep = "SET SESSION system_versioning_alter_history = KEEP"
+    pair.run_statements([*MAKE, versioned, keep, "ALTER TABLE shop.v ADD j INT"])
+    end = pair.end([])
+    error, objects, _ = Target(pair).run(pair.binlog, end, lower_case=False)
+    assert (error, objects) == ("", end.has)

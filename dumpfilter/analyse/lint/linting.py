@@ -188,6 +188,13 @@ def odd_names(
                 yield _no_match(rule_filter, rule, names)
             elif not knowledge.is_whole:
                 yield from _unlikely(rule_filter, rule)
+    for rule in rule_filter.rules if rule_filter.names.lower_case_table_names else ():
+        if rule.kind is RuleKind.REWRITE_DB and (new := rule.pair[1]) != new.lower():
+            event = RuleAlone(rule_filter, rule).match(names)
+            if event is not None:
+                what = f"servers never lower-case {new!r}: at rows MariaDB stops with error 1146, and MySQL crashes"
+                meant = Rule(rule.kind, f"{rule.pair[0]}->{new.lower()}")
+                yield Item(Code.CASE, (rule,), what, f"Write {_option(meant)}", events=shown(event))
 
 
 def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:

@@ -817,6 +817,10 @@ def test_capitals_under_lower_case_table_names() -> None:
     names = NameRules("mariadb", lower_case_table_names=1)
     assert codes(knowledge(*SHOP), "ignore-db=HR", names=names) == ["case"]
     assert codes(knowledge(*SHOP), "ignore-db=HR", names=NameRules("mysql", lower_case_table_names=1)) == []
+    assert codes(knowledge(*SHOP), "rewrite-db=shop->STORE", names=names) == ["case"]
+    assert codes(knowledge(*SHOP), "rewrite-db=shop->STORE") == codes(
+        knowledge(*SHOP), "rewrite-db=shop->store"
+    )
 
 
 def test_databases_under_lower_case_table_names() -> None:
