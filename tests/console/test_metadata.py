@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pymysql
 import pytest
-import sqlalchemy
-from sqlalchemy.pool import StaticPool
 
 from dumpfilter.console.connection import ConsoleServer
 from tests.console.small_executor import SmallExecutor
@@ -175,6 +173,10 @@ def test_what_a_server_has_and_a_console_has_not(
 
 
 def test_sqlalchemy_reflects_the_tables(connection: pymysql.Connection) -> None:
+    # Every worker collects this file, and one runs it.
+    import sqlalchemy
+    from sqlalchemy.pool import StaticPool
+
     engine = sqlalchemy.create_engine("mysql+pymysql://", creator=lambda: connection, poolclass=StaticPool)
     metadata = sqlalchemy.MetaData()
     metadata.reflect(bind=engine)

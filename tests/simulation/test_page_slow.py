@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import BrowserContext
 
 from dumpfilter.simulation.page import render_page
 from tests.analyse.report.browser import chromium
 from tests.simulation.made_results import CASES
 from tests.slave.driven import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
 
 pytestmark = pytest.mark.xdist_group("chromium")
 

@@ -6,8 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from playwright.sync_api import Browser, sync_playwright
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _QUIET = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 _QUIET += ["--disable-sync", "--disable-default-apps", "--proxy-server=127.0.0.1:9"]
@@ -18,6 +20,9 @@ _QUIET += ["--process-per-site", "--renderer-process-limit=1"]
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a browser. Raises AssertionError when Chromium is not installed."""
+    # Every worker collects the tests of pages, and one runs them.
+    from playwright.sync_api import sync_playwright
+
     found = shutil.which("chromium") or shutil.which("google-chrome")
     assert found, "no browser: Debian's package chromium is missing (make packages)"
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
