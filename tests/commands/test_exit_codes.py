@@ -73,7 +73,7 @@ def test_an_output_that_is_there_already(name: str, full: Path) -> None:
     "words",
     [
         ["slave", "--master=127.0.0.1:1", "--server-id=9", "--relay-dir="],
-        ["slave", "--master=127.0.0.1:1", "--relay-dir=s", "--source-ssl", "--source-ssl-ca="],
+        ["slave", "--master=127.0.0.1:1", "--relay-dir=s", "--server-id=9", "--source-ssl-ca="],
         ["master", str(SET), "--port-file", ""],
         ["master", str(SET), "--defaults-file="],
         ["lint", str(SET), "--slaves="],
