@@ -193,7 +193,7 @@ class FaultKind(enum.Enum):
     STALE = enum.auto()
     """A table of the replica has another definition or other rows than the source's."""
     TWICE = enum.auto()
-    """A DROP TABLE or EXCHANGE PARTITION names two tables that rewrite rules map to one name."""
+    """A DROP TABLE, CREATE … LIKE or EXCHANGE PARTITION names two tables that rewrite rules map to one name."""
     PARENT_ROWS = enum.auto()
     """The filter drops the rows to which a foreign key refers."""
 
@@ -525,13 +525,14 @@ class World(Generic[C]):
                     yield from self._need_parent_rows(use.ref)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a Fault (a reason to fail on the replica) for each table that the statement ``one``, DROP TABLE or
-        EXCHANGE PARTITION, names twice there. Rewrite rules have mapped two names to one. A server rejects such a
-        statement before it evaluates table rules.
+        """Yield a Fault (a reason to fail on the replica) for each table that the statement ``one``, DROP TABLE, CREATE
+        TABLE … LIKE or EXCHANGE PARTITION, names twice there. Rewrite rules have mapped two names to one. A server
+        rejects such a statement before it evaluates table rules.
         """
-        if one.facts.thing is Thing.TABLE and one.facts.verb in (Verb.DROP, Verb.ALTER):
-            for ref in one.refs:
-                if ref.is_rewritten and Ref(ref.replica, ref.replica) in one.refs:
+        if one.facts.thing is Thing.TABLE and one.facts.verb in (Verb.CREATE, Verb.DROP, Verb.ALTER):
+            named = (*one.refs, *self._refs(Thing.TABLE, one.facts.sources, one.default))
+            for ref in named:
+                if ref.is_rewritten and Ref(ref.replica, ref.replica) in named:
                     yield Fault(FaultKind.TWICE, ref, None)
 
     def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:

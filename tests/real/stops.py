@@ -321,7 +321,7 @@ def _compared(
     items = [*ReplicaWalk(rule_filter).walk(knowledge), *dropped_xa(rule_filter, knowledge)]
     sure = [one for one in items if one.is_sure]
     if not sure:
-        warned = [one for one in items if one.code in BREAKING | {Code.XA_DROPPED, Code.MERGED, Code.CASE}]
+        warned = [one for one in items if one.code in BREAKING | {Code.XA_DROPPED, Code.MERGED}]
         return ("unknown", warned[0]) if warned else ("missed" if end.errno else "runs", None)
     at = min(map(_position, sure))
     first = [one for one in sure if _position(one) == at]

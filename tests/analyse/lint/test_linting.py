@@ -459,6 +459,11 @@ def test_each_trap_has_its_warning(code: str, events: tuple[str, ...], wrong: st
             ("shop: CREATE TABLE a (i INT)", "shop: DROP TABLE IF EXISTS hr.a, a"),
             ["rewrite-db=shop->hr"],
         ),
+        (
+            1066,
+            ("hr: CREATE TABLE a (i INT)", "shop: CREATE TABLE a LIKE hr.a"),
+            ["rewrite-db=shop->hr"],
+        ),
     ],
 )
 def test_the_errors_at_which_a_mariadb_replica_stops(
