@@ -95,7 +95,8 @@ class OptionNames:
                 # In a topology a rule stands without this prefix.
                 whole = f"replicate-{name}"
                 near = [whole] * (whole in self._flags)
-                near += difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
+                aliases = (alias for alias, known in ALIASES.items() if known in self._flags)
+                near += difflib.get_close_matches(name, [*self._flags, *aliases], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise option.error(f"unknown option {option.name!r}{hint}", UnknownOption)
             value = _truth(option) is (prefix == "enable")

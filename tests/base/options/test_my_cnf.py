@@ -289,6 +289,13 @@ def test_the_nearest_option_is_named(spelled: str) -> None:
         KNOWN.find(GivenOption(spelled, "1"))
 
 
+def test_no_hint_names_an_alias_of_an_option_that_the_command_lacks() -> None:
+    # A slave has no --verify-checksum. The hint was the spelling that was refused.
+    with pytest.raises(UnknownOption) as raised:
+        OptionNames({"replica-net-timeout": False}).find(GivenOption("source_verify_checksum", "0"))
+    assert "did you mean" not in str(raised.value)
+
+
 def test_a_flag_is_on_or_off() -> None:
     with pytest.raises(OptionError, match="once=maybe: it is on or off"):
         KNOWN.find(GivenOption("once", "maybe"))
