@@ -730,8 +730,10 @@ class World(Generic[C]):
         for old, new in one.renames:
             if not facts.conditional and old.replica not in made:
                 yield from self._need(old, session, or_stale=False)
-            if not self.is_temporary(old.replica, session):
+            is_temporary = self.is_temporary(old.replica, session)
+            if not (is_temporary and self._is_idempotent):
                 yield from self._need_database(new)
+            if not is_temporary:
                 # ALTER TABLE a RENAME TO a does nothing. Other statements fail.
                 is_void = old.replica == new.replica and facts.verb is Verb.ALTER and facts.is_plain_table
                 if not is_void and new.replica not in freed:

@@ -184,6 +184,16 @@ CHILD = "shop: CREATE TABLE c (i INT, FOREIGN KEY (i) REFERENCES p (i))"
             "rewrite-db=logs->hr",
         ),
         (
+            "missing-database",
+            (
+                ": CREATE DATABASE hr",
+                "hr: CREATE TEMPORARY TABLE shop.d (i INT)",
+                "hr: ALTER TABLE shop.d RENAME TO d",
+            ),
+            "wild-ignore-table=hr.%",
+            "wild-ignore-table=hr._%",
+        ),
+        (
             "left-object",
             ("shop: CREATE EVENT shop.e", "shop: DROP EVENT e", "shop: CREATE EVENT shop.e"),
             "rewrite-db=shop->hr",
