@@ -519,10 +519,7 @@ class World(Generic[C]):
             yield from self._needs(one)
         elif one.facts.kind not in _NEVER_FAILS:
             body = self.body(one.facts.body, one.default)
-            yield from self._used(body, one.session)
-            for use in self.uses(body, one.session, on_replica=True) if one.facts.checks_foreign_keys else ():
-                if use.change not in (None, Change.DELETE):
-                    yield from self._need_parent_rows(use.ref)
+            yield from self._used(body, one.session, checks_foreign_keys=one.facts.checks_foreign_keys)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
         """Yield a Fault (a reason to fail on the replica) for each table that the statement ``one``, DROP TABLE, CREATE
@@ -636,12 +633,14 @@ class World(Generic[C]):
                 is_temporary=is_temporary,
             )
 
-    def _used(self, body: Body, session: int) -> Iterator[Fault[C]]:
+    def _used(self, body: Body, session: int, *, checks_foreign_keys: bool = False) -> Iterator[Fault[C]]:
         for use in self.uses(body, session, on_replica=True):
             for fault in self._need(use.ref, session):
                 # A table of a trigger or function is opened when the code runs, which depends on data.
                 through = use.chain[0].ref.replica if use.chain else None
                 yield fault if through is None else replace(fault, is_sure=False, through=through)
+            if checks_foreign_keys and use.change not in (None, Change.DELETE):
+                yield from self._need_parent_rows(use.ref)
 
     def _need_parent_rows(self, child: Ref) -> Iterator[Fault[C]]:
         for parent in self._parents.get(child.source, ()):
