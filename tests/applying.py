@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 from dumpfilter.binlog.gtid import Gtid
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.filter.base import BaseRuleKind, Decision, FilterAround, ReplicationFilter
-from dumpfilter.index.subjects import Subject
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import Target
-
-
-class DecidingOnce(FilterAround):
-    """A filter that decides once about each subject, for streams that repeat their subjects."""
-
-    def __init__(self, inner: ReplicationFilter) -> None:
-        super().__init__(inner)
-        self._decide, self._hits = cache(inner.decide), cache(inner.hits)
-
-    def decide(self, subject: Subject) -> Decision:
-        return self._decide(subject)
-
-    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        return self._hits(subject)
 
 
 def read_events(path: Path) -> Iterator[Event]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dumpfilter.analyse.lint.linting import RememberingFilter
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import Event
@@ -21,7 +22,7 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter.filter import Filter
 from dumpfilter.slave import applier
 from dumpfilter.slave.targets import SummaryTarget
-from tests.applying import DecidingOnce, apply_events, read_events
+from tests.applying import apply_events, read_events
 from tests.oracle.dumping import Stream, dump
 from tests.oracle.recordings import Recording, all_cases, filter_of
 
@@ -61,7 +62,7 @@ def test_the_law_and_the_rows(recording: Recording, case: str) -> None:
     filtered = dump(recording.files, rules)
     full = everything(recording)
     observer, target = Observer(), SummaryTarget()
-    deciding = DecidingOnce(rules)
+    deciding = RememberingFilter(rules)
     apply_events(filtered.events(), deciding, observer)
     # The full stream holds the same events as the recording's own files.
     apply_events(((path.name, _events(path)) for path in recording.files), deciding, target)

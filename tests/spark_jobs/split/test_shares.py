@@ -13,8 +13,9 @@ SIZES = st.integers(1, 40)
 
 @st.composite
 def ranges(draw: st.DrawFn) -> tuple[list[list[int]], dict[tuple[int, int], int], dict[int, int]]:
-    """Return the sizes of the events of each transaction, the output that receives each event by transaction and event
-    (3: no output), and the new size of each transaction of one event that is replaced, by transaction.
+    """Return three values. The first has the sizes of each transaction's events. The second has the output that
+    receives each event (3: no output), by transaction and event. The third has the new sizes of the replaced
+    transactions, each of one event, by transaction.
     """
     transactions = draw(st.lists(st.lists(SIZES, min_size=1, max_size=5), min_size=1, max_size=30))
     receives = {
